@@ -1,0 +1,44 @@
+//! Everything that can be wrong with a pool.
+
+use core::fmt;
+
+/// Why a ring could not be built. Nothing has been allocated when it is returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The weights ask for more points than allowed.
+    TooManyPoints {
+        /// The points that the weights ask for.
+        points: u64,
+        /// The limit: [`RingConfig::max_points`](crate::RingConfig::max_points).
+        max: u64,
+    },
+    /// More buckets than the layout can number.
+    TooManyBuckets {
+        /// The number of buckets given.
+        buckets: usize,
+        /// The most that the layout holds.
+        max: usize,
+    },
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooManyPoints { points, max } => {
+                write!(
+                    f,
+                    "the weights ask for {points} ring points, the limit is {max}"
+                )
+            }
+            Self::TooManyBuckets { buckets, max } => {
+                write!(
+                    f,
+                    "{buckets} buckets, the limit of this ring layout is {max}"
+                )
+            }
+        }
+    }
+}
+
+impl core::error::Error for BuildError {}

@@ -1,0 +1,69 @@
+//! Which ring is built: points per weight unit, and who owns a shared point.
+
+/// The layout of a ring. V1 is frozen; no feature changes what it answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Version {
+    /// nginx's ring: 160 points per unit of weight; of several servers on one point, the first
+    /// listed owns it (the stable sort of nginx on glibc).
+    #[default]
+    V1,
+}
+
+impl Version {
+    /// Points on the ring for each unit of weight.
+    #[must_use]
+    pub fn points_per_weight(self) -> u32 {
+        match self {
+            Self::V1 => V1_POINTS,
+        }
+    }
+}
+
+/// How to build a ring.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct RingConfig {
+    /// The layout; [`Version::V1`] by default.
+    pub version: Version,
+    /// The most points a ring may have; 2^26 (half a gigabyte) by default.
+    ///
+    /// Checked before anything is allocated: `weight=1000000` means 160 million points in nginx
+    /// as well, and there it is the kernel that says no.
+    pub max_points: u64,
+}
+
+impl RingConfig {
+    /// nginx's ring with the default limit.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            version: Version::V1,
+            max_points: DEFAULT_MAX_POINTS,
+        }
+    }
+
+    /// Sets the layout.
+    #[must_use]
+    pub fn version(self, version: Version) -> Self {
+        Self { version, ..self }
+    }
+
+    /// Sets the most points the ring may have.
+    #[must_use]
+    pub fn max_points(self, max_points: u64) -> Self {
+        Self { max_points, ..self }
+    }
+}
+
+impl Default for RingConfig {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// `ngx_http_upstream_init_chash`: `npoints = peers->total_weight * 160`.
+const V1_POINTS: u32 = 160;
+
+/// 2^26 points are 512 MiB of ring: far above any sane pool, far below an OOM kill.
+const DEFAULT_MAX_POINTS: u64 = 1 << 26;

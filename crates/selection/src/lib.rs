@@ -1,0 +1,25 @@
+//! Which of n weighted nodes gets a request.
+//!
+//! A [`Selector`] is built from a [`NodeSet`] and asked with a key and the set of nodes that may
+//! be picked now ([`Eligible`]). It does not know sockets, discovery, health checks or clocks:
+//! those belong to the caller, for example to the crate `balancer`.
+//!
+//! The contract that every selector keeps is written at [`Selector`].
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![doc(test(attr(deny(warnings))))]
+
+mod eligible;
+mod error;
+mod load;
+mod node;
+mod selector;
+
+pub use eligible::{Eligible, ReadySet, Tried};
+pub use error::BuildError;
+pub use load::{InFlight, NodeLoad};
+pub use node::{Identity, Node, NodeId, NodeSet};
+pub use selector::{Build, FailureKind, Outcome, Selector};
+
+/// The ring that `Consistent` stands on, re-exported for its types.
+pub use ketama;

@@ -1,0 +1,78 @@
+//! What is measured of a node while it serves.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The running state of one node, shared by every set, selector and snapshot it is part of.
+///
+/// It outlives rebuilds: whoever builds the next [`NodeSet`](crate::NodeSet) hands the same `Arc`
+/// to the node of the same identity.
+#[derive(Debug, Default)]
+pub struct NodeLoad {
+    /// Requests in flight. Relaxed: a statistic that orders no other memory. Balanced by
+    /// [`InFlight`] alone, so it can neither underflow nor leak.
+    in_flight: AtomicU32,
+}
+
+impl NodeLoad {
+    /// The requests in flight now.
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+}
+
+impl AsRef<Self> for NodeLoad {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+/// One request in flight: counts on creation, and back exactly once, on drop.
+///
+/// `T` is whatever keeps the counter alive: an `Arc<NodeLoad>`, or an `Arc` of something that
+/// holds one.
+#[must_use = "dropping it ends the request"]
+#[derive(Debug)]
+pub struct InFlight<T: AsRef<NodeLoad>> {
+    owner: T,
+}
+
+impl<T: AsRef<NodeLoad>> InFlight<T> {
+    /// Counts one more request on `owner`.
+    pub fn new(owner: T) -> Self {
+        owner.as_ref().in_flight.fetch_add(1, Ordering::Relaxed);
+        Self { owner }
+    }
+
+    /// Whatever holds the counter.
+    pub fn owner(&self) -> &T {
+        &self.owner
+    }
+}
+
+impl<T: AsRef<NodeLoad>> Drop for InFlight<T> {
+    fn drop(&mut self) {
+        self.owner
+            .as_ref()
+            .in_flight
+            .fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn counts_are_returned_once() {
+        let load = Arc::new(NodeLoad::default());
+        let first = InFlight::new(Arc::clone(&load));
+        let second = InFlight::new(Arc::clone(&load));
+        assert_eq!(load.in_flight(), 2);
+        drop(first);
+        assert_eq!(load.in_flight(), 1);
+        drop(second);
+        assert_eq!(load.in_flight(), 0);
+    }
+}
