@@ -2,11 +2,13 @@
 
 use alloc::boxed::Box;
 use alloc::vec;
+#[cfg(feature = "v2")]
+use alloc::vec::Vec;
 use core::iter::FusedIterator;
 
 use crate::points::chained_crc32;
 use crate::ring::Ring;
-use crate::{Bucket, BuildError, RingConfig};
+use crate::{Bucket, BuildError, RingConfig, Version};
 
 /// A consistent-hash ring over weighted buckets.
 ///
@@ -36,7 +38,12 @@ impl Continuum {
     ///
     /// [`BuildError`] if a limit of `config` or of the layout is exceeded.
     pub fn with_config(buckets: &[Bucket], config: &RingConfig) -> Result<Self, BuildError> {
-        let ring = Ring::new(chained_crc32(buckets, config)?);
+        let points = chained_crc32(buckets, config)?;
+        let ring = match config.version {
+            Version::V1 => Ring::new(points),
+            #[cfg(feature = "v2")]
+            Version::V2 { .. } => Ring::ranked(points, &by_address(buckets)),
+        };
         let mut owns = vec![false; buckets.len()];
         for position in 0..ring.len() {
             if let Some((_, node)) = ring.point(position) {
@@ -136,6 +143,29 @@ impl Continuum {
             (hash, node as usize)
         })
     }
+}
+
+/// The rank of each bucket in V2's order, by bucket index.
+///
+/// Buckets of one identity have the same points; among them the heaviest owns what they share, so
+/// that permutations differ in nothing but the numbers of equal buckets.
+#[cfg(feature = "v2")]
+fn by_address(buckets: &[Bucket]) -> Vec<u32> {
+    let mut order: Vec<(usize, &Bucket)> = buckets.iter().enumerate().collect();
+    order.sort_by_key(|(_, bucket)| {
+        let weight = core::cmp::Reverse(bucket.weight());
+        (
+            bucket.addr().is_none(),
+            bucket.addr(),
+            bucket.text(),
+            weight,
+        )
+    });
+    let mut rank = vec![0; buckets.len()];
+    for (place, (index, _)) in (0..).zip(order) {
+        rank[index] = place;
+    }
+    rank
 }
 
 /// The endless walk of [`Continuum::node_iter`].

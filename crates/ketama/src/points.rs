@@ -34,10 +34,11 @@ pub(crate) fn chained_crc32(
 
 /// The number of points, checked against the limits before anything is allocated.
 fn total_points(buckets: &[Bucket], config: &RingConfig) -> Result<usize, BuildError> {
-    if u32::try_from(buckets.len()).is_err() {
+    let max = config.version.max_buckets();
+    if buckets.len() > max {
         return Err(BuildError::TooManyBuckets {
             buckets: buckets.len(),
-            max: MAX_BUCKETS,
+            max,
         });
     }
     // Fewer than 2^32 buckets, each below 2^32 * 2^32 points: saturation is beyond any limit.
@@ -52,8 +53,6 @@ fn total_points(buckets: &[Bucket], config: &RingConfig) -> Result<usize, BuildE
         _ => Err(BuildError::TooManyPoints { points, max }),
     }
 }
-
-const MAX_BUCKETS: usize = u32::MAX as usize;
 
 /// The circle has 2^32 places; a ring position must fit in a `u32`.
 const MAX_POINTS: u64 = u32::MAX as u64;

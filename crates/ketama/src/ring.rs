@@ -22,6 +22,18 @@ impl Ring {
         }
     }
 
+    /// The ring of `points`; of several on one hash the lowest in the total order `rank` stays.
+    #[cfg(feature = "v2")]
+    pub(crate) fn ranked(mut points: Vec<(u32, u32)>, rank: &[u32]) -> Self {
+        use i_key_sort::sort::one_key_cmp::OneKeyAndCmpSort;
+        points.sort_by_one_key_then_by(
+            false,
+            |&(hash, _)| hash,
+            |&(_, a), &(_, b)| rank[a as usize].cmp(&rank[b as usize]),
+        );
+        Self::new(points)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.hashes.len()
     }

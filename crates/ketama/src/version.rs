@@ -1,5 +1,8 @@
 //! Which ring is built: points per weight unit, and who owns a shared point.
 
+#[cfg(feature = "v2")]
+use core::num::NonZeroU32;
+
 /// The layout of a ring. V1 is frozen; no feature changes what it answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -8,6 +11,17 @@ pub enum Version {
     /// listed owns it (the stable sort of nginx on glibc).
     #[default]
     V1,
+    /// pingora's smaller ring: as many points per unit of weight as asked for, up to 65,536
+    /// buckets, and one ring for every order of the buckets.
+    ///
+    /// Of several servers on one point the lowest address owns it: IPv4 before IPv6, then by
+    /// address and port. Buckets without an address come after those with one, by text.
+    #[cfg(feature = "v2")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "v2")))]
+    V2 {
+        /// Points per unit of weight; nginx and V1 have 160.
+        point_multiple: NonZeroU32,
+    },
 }
 
 impl Version {
@@ -16,6 +30,18 @@ impl Version {
     pub fn points_per_weight(self) -> u32 {
         match self {
             Self::V1 => V1_POINTS,
+            #[cfg(feature = "v2")]
+            Self::V2 { point_multiple } => point_multiple.get(),
+        }
+    }
+
+    /// The most buckets that the layout can number: 2^32 - 1 in V1, 65,536 in V2.
+    #[must_use]
+    pub fn max_buckets(self) -> usize {
+        match self {
+            Self::V1 => u32::MAX as usize,
+            #[cfg(feature = "v2")]
+            Self::V2 { .. } => 1 << 16,
         }
     }
 }
