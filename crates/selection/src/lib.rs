@@ -9,17 +9,26 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc(test(attr(deny(warnings))))]
 
+mod consistent;
 mod eligible;
 mod error;
 mod load;
 mod node;
 mod selector;
+mod splitmix;
+mod table;
+mod weighted;
 
+pub use consistent::{Consistent, KetamaConfig};
 pub use eligible::{Eligible, ReadySet, Tried};
 pub use error::BuildError;
 pub use load::{InFlight, NodeLoad};
 pub use node::{Identity, Node, NodeId, NodeSet};
 pub use selector::{Build, FailureKind, Outcome, Selector};
+pub use weighted::{
+    ByChance, ByHash, ByTurn, Candidates, Draw, FNVHash, Fallback, Random, RoundRobin, Start,
+    Weighted, WeightedConfig,
+};
 
 /// The ring that `Consistent` stands on, re-exported for its types.
 pub use ketama;

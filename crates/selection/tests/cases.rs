@@ -1,0 +1,220 @@
+//! What users of other load balancers ran into, as tests.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+#[expect(dead_code, reason = "the contract suite needs more of it")]
+mod every;
+
+use std::cell::Cell;
+
+use every::{id, nodes, selectors};
+use selection::{
+    Build, Consistent, Eligible, FNVHash, KetamaConfig, Node, NodeId, NodeSet, Random, ReadySet,
+    RoundRobin, Selector, Tried, WeightedConfig,
+};
+
+fn build<S: Build>(set: &NodeSet) -> S
+where
+    S::Config: Default,
+{
+    S::build(set, &S::Config::default()).unwrap()
+}
+
+/// Picks per node over `keys`, with the nodes of `down` not ready.
+fn counts(selector: &dyn Selector, down: &[usize], picks: u32) -> Vec<u32> {
+    let ready = ReadySet::all(selector.len());
+    for &index in down {
+        ready.set(id(index), false);
+    }
+    let mut counts = vec![0; selector.len()];
+    for i in 0..picks {
+        let key = format!("key-{i}");
+        let picked = selector.pick(key.as_bytes(), &Eligible::new(&ready));
+        counts[picked.unwrap().index()] += 1;
+    }
+    counts
+}
+
+#[test]
+fn a_drained_node_is_never_picked_by_any_algorithm() {
+    let (pair, single, both) = (nodes(&[1, 0]), nodes(&[0]), nodes(&[0, 0]));
+    let (ready, alone) = (ReadySet::all(2), ReadySet::all(1));
+    let mut tried = Tried::new();
+    tried.insert(id(0));
+    for case in selectors() {
+        let selector = (case.build)(&pair);
+        assert_eq!(
+            counts(selector.as_ref(), &[], 10_000),
+            [10_000, 0],
+            "{}",
+            case.name
+        );
+        for key in [&b""[..], b"a", b"b"] {
+            let less = Eligible::new(&ready).except(&tried);
+            assert_eq!(selector.pick(key, &less), None, "{}", case.name);
+            let eligible = Eligible::new(&alone);
+            assert_eq!(
+                (case.build)(&single).pick(key, &eligible),
+                None,
+                "{}",
+                case.name
+            );
+            let eligible = Eligible::new(&ready);
+            assert_eq!(
+                (case.build)(&both).pick(key, &eligible),
+                None,
+                "{}",
+                case.name
+            );
+        }
+    }
+}
+
+/// Keys past the last point wrap to the first, and a full circle of refusals asks each node once.
+#[test]
+fn the_ring_wraps_and_its_walk_ends() {
+    let pair = NodeSet::new([7777, 7778].map(|port: u16| Node::new(at_localhost(port), 1)));
+    let ring: Consistent = build(&pair.unwrap());
+    let ready = ReadySet::all(2);
+    assert_eq!(ring.pick(b"/k274", &Eligible::new(&ready)), Some(id(0)));
+    assert_eq!(ring.pick(b"/k129", &Eligible::new(&ready)), Some(id(1)));
+    ready.set(id(1), false);
+    assert_eq!(ring.pick(b"/k129", &Eligible::new(&ready)), Some(id(0)));
+
+    let ring: Consistent = build(&nodes(&[1; 24]));
+    let ready = ReadySet::all(24);
+    for key in (0..100).map(|i| format!("/k{i}")) {
+        let reads = Cell::new(0);
+        let refuse = |_: NodeId| {
+            reads.set(reads.get() + 1);
+            false
+        };
+        let eligible = Eligible::new(&ready).only_if(&refuse);
+        assert_eq!(ring.pick(key.as_bytes(), &eligible), None);
+        assert_eq!(reads.get(), 24, "{key}");
+    }
+}
+
+fn at_localhost(port: u16) -> std::net::SocketAddr {
+    std::net::SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+/// The shares of what is left when a node is down: weights, node down, picks of 40,000.
+const SHARES: [(&[u32], usize, &[u32]); 3] = [
+    (&[8, 1, 1], 0, &[0, 20_000, 20_000]),
+    (&[1, 3, 1], 0, &[0, 30_000, 10_000]),
+    (&[10, 8, 1, 1], 0, &[0, 32_000, 4_000, 4_000]),
+];
+
+#[test]
+fn turns_stay_proportional_when_a_node_is_down() {
+    for (weights, down, expected) in SHARES {
+        let set = nodes(weights);
+        assert_eq!(
+            counts(&build::<RoundRobin>(&set), &[down], 40_000),
+            expected
+        );
+    }
+}
+
+/// 2 % of 20,000 is four standard deviations of a fair coin: by chance alone one seed in 16,000
+/// would fail.
+#[test]
+fn hashes_and_chance_stay_proportional_when_a_node_is_down() {
+    for (weights, down, expected) in SHARES {
+        let set = nodes(weights);
+        let config = WeightedConfig::default().seed(1);
+        let random = Random::build(&set, &config).unwrap();
+        let fnv = FNVHash::build(&set, &config).unwrap();
+        for selector in [&random as &dyn Selector, &fnv] {
+            let counted = counts(selector, &[down], 40_000);
+            for (&counted, &expected) in counted.iter().zip(expected) {
+                let off = counted.abs_diff(expected);
+                assert!(off * 50 <= 20_000, "{weights:?}: {counted} for {expected}");
+            }
+        }
+    }
+}
+
+/// The scan behind the last draw chooses by weight, too: 3 of 1,003 shares are left.
+#[test]
+fn the_last_resort_is_proportional() {
+    let set = nodes(&[1_000_000, 2, 1]);
+    let config = WeightedConfig::default().seed(1);
+    for selector in [
+        &Random::build(&set, &config).unwrap() as &dyn Selector,
+        &FNVHash::build(&set, &config).unwrap(),
+    ] {
+        let counted = counts(selector, &[0], 30_000);
+        // Six standard deviations of 82 each.
+        assert!(counted[1].abs_diff(20_000) < 490, "{counted:?}");
+    }
+    assert_eq!(
+        counts(&build::<RoundRobin>(&set), &[0], 30_000),
+        [0, 20_000, 10_000]
+    );
+}
+
+/// Nodes of one ring name share its points and take turns by weight.
+#[test]
+fn nodes_of_one_ring_name_take_turns() {
+    let named = |text: &str, weight| Node::new(text, weight).with_ring_name("shared.test");
+    let set = NodeSet::in_order([
+        named("10.0.0.1:80", 2),
+        Node::new("10.0.0.9:80", 2),
+        named("10.0.0.2:80", 1),
+        named("10.0.0.3:80", 0),
+    ])
+    .unwrap();
+    let ring: Consistent = build(&set);
+    let names: Vec<_> = ring
+        .ring()
+        .buckets()
+        .iter()
+        .map(|b| (b.text(), b.weight()))
+        .collect();
+    assert_eq!(names, [("shared.test", 2), ("10.0.0.9:80", 2)]);
+    let key = (0..100)
+        .map(|i| format!("key-{i}"))
+        .find(|key| ring.ring().node_idx(key.as_bytes()) == Some(0))
+        .unwrap();
+    let ready = ReadySet::all(4);
+    let pick = || {
+        ring.pick(key.as_bytes(), &Eligible::new(&ready))
+            .unwrap()
+            .index()
+    };
+    let mut six: Vec<_> = (0..6).map(|_| pick()).collect();
+    six.sort_unstable();
+    assert_eq!(six, [0, 0, 0, 0, 2, 2]);
+    ready.set(id(0), false);
+    assert_eq!([pick(), pick()], [2, 2]);
+    ready.set(id(2), false);
+    assert_eq!(pick(), 1, "the drained member is no fallback");
+}
+
+/// Two names with the very same points: the second owns none, yet serves when the first cannot.
+#[test]
+fn a_node_without_points_is_found_when_it_is_the_last() {
+    let set = NodeSet::in_order([Node::new("unix:/a", 1), Node::new("UNIX:/a", 1)]).unwrap();
+    let ring: Consistent = build(&set);
+    let ready = ReadySet::all(2);
+    assert_eq!(ring.pick(b"key", &Eligible::new(&ready)), Some(id(0)));
+    ready.set(id(0), false);
+    assert_eq!(ring.pick(b"key", &Eligible::new(&ready)), Some(id(1)));
+}
+
+#[test]
+fn a_ring_beyond_its_limit_is_an_error() {
+    for weights in [
+        &[u32::MAX][..],
+        &[26_843_546],
+        &[1 << 31, 1 << 31],
+        &[1_000_000, 1],
+    ] {
+        let error = Consistent::build(&nodes(weights), &KetamaConfig::default()).unwrap_err();
+        assert!(
+            matches!(error, selection::BuildError::Ring(_)),
+            "{weights:?}: {error}"
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! One line for each selector of the crate: what the suites run over.
+
+use selection::{
+    Build, Consistent, FNVHash, Fallback, KetamaConfig, Node, NodeId, NodeSet, Random, RoundRobin,
+    Selector, WeightedConfig,
+};
+
+/// A selector under test.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    /// Whether the same key over the same eligible nodes gives the same node.
+    pub(crate) pure: bool,
+    pub(crate) build: fn(&NodeSet) -> Box<dyn Selector>,
+}
+
+/// All selectors, each with a fixed seed where it takes one.
+pub(crate) fn selectors() -> Vec<Case> {
+    vec![
+        case("fnv", true, |n| boxed::<FNVHash>(n, &weighted())),
+        case("fnv uniform", true, |n| boxed::<FNVHash>(n, &uniform())),
+        case("random", false, |n| boxed::<Random>(n, &weighted())),
+        case("random uniform", false, |n| boxed::<Random>(n, &uniform())),
+        case("round robin", false, |n| {
+            boxed::<RoundRobin>(n, &weighted())
+        }),
+        case("round robin uniform", false, |n| {
+            boxed::<RoundRobin>(n, &uniform())
+        }),
+        case("consistent", true, |n| {
+            boxed::<Consistent>(n, &KetamaConfig::default())
+        }),
+        #[cfg(feature = "v2")]
+        case("consistent v2", true, |n| {
+            let multiple = std::num::NonZeroU32::new(10).unwrap();
+            boxed::<Consistent>(n, &KetamaConfig::default().point_multiple(multiple))
+        }),
+    ]
+}
+
+fn case(name: &'static str, pure: bool, build: fn(&NodeSet) -> Box<dyn Selector>) -> Case {
+    Case { name, pure, build }
+}
+
+fn weighted() -> WeightedConfig {
+    WeightedConfig::default().seed(7)
+}
+
+fn uniform() -> WeightedConfig {
+    weighted().fallback(Fallback::Uniform)
+}
+
+fn boxed<S: Build>(nodes: &NodeSet, config: &S::Config) -> Box<dyn Selector> {
+    Box::new(S::build(nodes, config).unwrap())
+}
+
+/// Nodes 10.0.x.y:80 of the given weights, numbered in this order.
+pub(crate) fn nodes(weights: &[u32]) -> NodeSet {
+    NodeSet::new((1u32..).zip(weights).map(|(i, &weight)| {
+        let ip = std::net::Ipv4Addr::from(0x0a00_0000 + i);
+        Node::new(std::net::SocketAddr::from((ip, 80)), weight)
+    }))
+    .unwrap()
+}
+
+/// The node number `index`.
+pub(crate) fn id(index: usize) -> NodeId {
+    NodeId::new(index).unwrap()
+}
