@@ -1,3 +1,130 @@
 //! The project's own commands: `cargo xtask help`.
+//!
+//! One file a command. They run cargo and the examples of the crates, and depend on none of them.
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, reason = "a command line tool talks to its user")]
 
-fn main() {}
+mod ci;
+mod compat;
+mod demo;
+mod process;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+use crate::process::Failure;
+
+fn main() -> ExitCode {
+    match dispatch(lexopt::Parser::from_env()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Exit(code)) => ExitCode::from(code),
+        Err(Failure::Message(message)) => {
+            eprintln!("cargo xtask: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn dispatch(mut arguments: lexopt::Parser) -> Result<(), Failure> {
+    use lexopt::Arg::{Long, Short, Value};
+    let name = match arguments.next()? {
+        Some(Value(name)) => name.to_string_lossy().into_owned(),
+        None | Some(Long("help") | Short('h')) => HELP.to_owned(),
+        Some(flag) => return Err(flag.unexpected().into()),
+    };
+    if name == HELP {
+        print!("{}", help());
+        return Ok(());
+    }
+    match COMMANDS.iter().find(|command| command.name == name) {
+        Some(command) => (command.run)(arguments),
+        None => Err(format!("no command {name:?}; `cargo xtask help` lists them").into()),
+    }
+}
+
+struct Command {
+    name: &'static str,
+    flags: &'static str,
+    about: &'static str,
+    run: fn(lexopt::Parser) -> Result<(), Failure>,
+}
+
+fn help() -> String {
+    let mut text = "cargo xtask COMMAND [FLAGS]\n\n".to_owned();
+    for command in COMMANDS {
+        let usage = format!("{} {}", command.name, command.flags);
+        text += &format!("  {}\n      {}\n", usage.trim_end(), command.about);
+    }
+    text
+}
+
+const HELP: &str = "help";
+
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "demo",
+        flags: "[--backends N] [--seconds S] [--algorithm NAME] [--json]",
+        about: "real backends, a proxy and clients on loopback; kills, adds and drains a backend",
+        run: demo::run,
+    },
+    Command {
+        name: "test",
+        flags: "[--all-features] [--no-install]",
+        about: "all tests and doc tests; installs cargo-nextest if it is missing",
+        run: test::run,
+    },
+    Command {
+        name: "compat",
+        flags: "[--only SYSTEM] [--json]",
+        about: "our choices against the recorded choices of other systems",
+        run: compat::run,
+    },
+    Command {
+        name: "tidy",
+        flags: "",
+        about: "the project's own rules: sizes, imports, dependencies, test data",
+        run: tidy::run,
+    },
+    Command {
+        name: "ci",
+        flags: "[STEP ...]",
+        about: "everything that a change must pass, with times",
+        run: ci::run,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(arguments: &[&str]) -> String {
+        match dispatch(lexopt::Parser::from_args(arguments)) {
+            Err(Failure::Message(message)) => message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_is_named() {
+        assert!(message(&["tset"]).contains("\"tset\""));
+        assert!(message(&["--frobnicate"]).contains("--frobnicate"));
+        for command in ["test", "tidy", "ci"] {
+            assert!(message(&[command, "--frobnicate"]).contains("--frobnicate"));
+        }
+        assert!(message(&["ci", "lnit"]).contains("\"lnit\""));
+    }
+
+    #[test]
+    fn help_lists_every_command_once() {
+        for command in COMMANDS {
+            assert_eq!(
+                help().matches(&format!("\n  {} ", command.name)).count()
+                    + help().matches(&format!("\n  {}\n", command.name)).count(),
+                1,
+                "{}",
+                command.name
+            );
+        }
+    }
+}

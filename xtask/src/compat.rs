@@ -1,0 +1,21 @@
+//! `cargo xtask compat`: our choices against the recorded choices of other systems.
+
+use crate::process::{Cargo, Failure, rest};
+
+pub(crate) fn run(arguments: lexopt::Parser) -> Result<(), Failure> {
+    recorded().arguments(rest(arguments)?).run()
+}
+
+/// The replay; further arguments go to the example.
+pub(crate) fn recorded() -> Cargo {
+    Cargo::new([
+        "run",
+        "--quiet",
+        "--release",
+        "-p",
+        "selection",
+        "--example",
+        "compat",
+        "--",
+    ])
+}
