@@ -18,6 +18,8 @@ pub(crate) struct Source {
     pub(crate) paths: Vec<NamedPath>,
     /// What `use` makes known in this file: the local name and what it stands for.
     pub(crate) uses: BTreeMap<String, Vec<String>>,
+    /// The traits that something in this file implements, by their last name.
+    pub(crate) implements: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -68,6 +70,7 @@ impl Source {
             functions: visitor.functions,
             paths,
             uses,
+            implements: visitor.implements,
         })
     }
 }
@@ -90,6 +93,7 @@ struct Visitor {
     paths: Vec<(usize, Vec<String>)>,
     uses: Vec<(String, Vec<String>)>,
     modules: BTreeSet<String>,
+    implements: BTreeSet<String>,
 }
 
 impl Visitor {
@@ -200,6 +204,16 @@ impl<'ast> Visit<'ast> for Visitor {
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
         self.function(&item.sig, &item.block);
         visit::visit_item_fn(self, item);
+    }
+
+    fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
+        let name = item
+            .trait_
+            .as_ref()
+            .and_then(|(_, path, _)| path.segments.last());
+        self.implements
+            .extend(name.map(|name| name.ident.to_string()));
+        visit::visit_item_impl(self, item);
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
