@@ -8,14 +8,14 @@ pub(crate) fn run(arguments: lexopt::Parser) -> Result<(), Failure> {
 
 /// The replay; further arguments go to the example.
 pub(crate) fn recorded() -> Cargo {
-    Cargo::new([
-        "run",
-        "--quiet",
-        "--release",
-        "-p",
-        "selection",
+    Cargo::new(["run", "--quiet", "--release", "-p", "selection"]).arguments([
         "--example",
         "compat",
+        "--features",
+        FEATURES,
         "--",
     ])
 }
+
+/// `required-features` of the example.
+const FEATURES: &str = "v2";

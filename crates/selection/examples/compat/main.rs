@@ -1,6 +1,6 @@
 //! Replays decisions recorded from other systems against ours: `cargo xtask compat`.
 //!
-//! `cargo run --release -p selection --example compat -- [--only SYSTEM] [--json]`
+//! `cargo run --release -p selection --features v2 --example compat -- [--only SYSTEM] [--json]`
 //!
 //! A line per scenario, `SYSTEM NAME AGREED/DECISIONS`, and a sum. A decision is one recorded row:
 //! the whole answer for one key. The exit status is 1 if any decision differs.
@@ -84,3 +84,19 @@ type Scenarios = fn() -> Result<Vec<Scenario>, Error>;
 
 const SYSTEMS: &[(&str, Scenarios)] =
     &[("nginx", nginx::scenarios), ("pingora", pingora::scenarios)];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_arguments_and_systems_are_named() {
+        let error = |arguments: &[&str]| {
+            let arguments = arguments.iter().map(|argument| (*argument).to_owned());
+            Arguments::parse(arguments).err().unwrap().to_string()
+        };
+        assert_eq!(error(&["--jsno"]), "unknown argument \"--jsno\"");
+        assert!(error(&["--only"]).starts_with("--only needs one of nginx, "));
+        assert!(error(&["--json", "--only", "apache"]).starts_with("--only \"apache\": not one"));
+    }
+}

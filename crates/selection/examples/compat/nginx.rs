@@ -1,6 +1,6 @@
 //! nginx: decisions of real servers, 1.22.1 and 1.31.5 alike; see `test-data/nginx/README.md`.
 
-use selection::ketama::{Bucket, Continuum};
+use selection::{Build, Consistent, Eligible, KetamaConfig, ReadySet, Selector};
 
 use crate::Error;
 use crate::scenario::Scenario;
@@ -14,18 +14,13 @@ pub(crate) fn scenarios() -> Result<Vec<Scenario>, Error> {
 /// `hash KEY consistent` while every server is up: one key, one server.
 fn first_choices(name: &'static str) -> Result<Scenario, Error> {
     let nodes = Upstream::read(name)?.nodes()?;
-    let buckets: Vec<_> = nodes
-        .iter()
-        .map(|node| Bucket::from_text(node.ring_name().unwrap_or_default(), node.weight()))
-        .collect();
-    let ring = Continuum::new(&buckets)?;
+    let selector = Consistent::build(&nodes, &KetamaConfig::default())?;
+    let ready = ReadySet::all(nodes.len());
     let table = Table::read(&format!("nginx/{name}.csv"))?;
     let mut scenario = Scenario::new("nginx", name);
     for [key, upstream] in table.columns(["key", "upstream"])? {
-        let ours = ring
-            .node_idx(key.as_bytes())
-            .and_then(|index| nodes.iter().nth(index));
-        let ours = ours.map(|node| node.identity().to_string());
+        let node = selector.pick(key.as_bytes(), &Eligible::new(&ready));
+        let ours = node.map(|node| nodes[node].identity().to_string());
         scenario.decide(key, Some(upstream.to_owned()), ours);
     }
     Ok(scenario)

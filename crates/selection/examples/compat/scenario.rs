@@ -49,11 +49,11 @@ impl Scenario {
     pub(crate) fn decide_as<T: PartialEq + Debug>(
         &mut self,
         row: impl Display,
-        theirs: &T,
+        theirs: T,
         intended: T,
         ours: T,
     ) {
-        if *theirs != intended {
+        if theirs != intended {
             self.deviations.push(format!(
                 "{row}: theirs {theirs:?}, ours {intended:?} on purpose"
             ));
@@ -68,3 +68,33 @@ impl Scenario {
 
 /// Enough to see the pattern.
 const SHOWN: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_counted_and_the_first_few_are_told() {
+        let mut scenario = Scenario::new("nginx", "a");
+        scenario.decide("key-0", 1, 1);
+        for key in 1..=7 {
+            scenario.decide(format!("key-{key}"), 1, 2);
+        }
+        assert_eq!((scenario.decisions, scenario.agreed), (8, 1));
+        assert_eq!(scenario.differing(), 7);
+        assert_eq!(scenario.differences.len(), 5);
+        assert_eq!(scenario.differences[0], "key-1: theirs 1, ours 2");
+    }
+
+    #[test]
+    fn a_deviation_is_told_and_agrees_only_with_what_was_intended() {
+        let mut scenario = Scenario::new("nginx", "a");
+        scenario.decide_as("key-0", 1, 2, 2);
+        scenario.decide_as("key-1", 1, 2, 1);
+        scenario.decide_as("key-2", 1, 1, 1);
+        assert_eq!((scenario.decisions, scenario.differing()), (3, 1));
+        assert_eq!(scenario.differences, ["key-1: theirs 2, ours 1"]);
+        assert_eq!(scenario.deviations.len(), 2);
+        assert_eq!(scenario.deviations[0], "key-0: theirs 1, ours 2 on purpose");
+    }
+}

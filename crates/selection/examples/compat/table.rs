@@ -25,7 +25,10 @@ pub(crate) struct Table {
 impl Table {
     /// Reads `test-data/FILE`; every row must have as many fields as the header.
     pub(crate) fn read(file: &str) -> Result<Self, Error> {
-        let text = text(file)?;
+        Self::parse(file, &text(file)?)
+    }
+
+    fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let mut lines = text.lines().map(fields);
         let header = lines.next().unwrap_or_default();
         let rows: Vec<_> = lines.collect();
@@ -81,4 +84,34 @@ pub(crate) fn unhex(hex: &str) -> Result<Vec<u8>, Error> {
 
 fn fields(line: &str) -> Vec<String> {
     line.split(',').map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_found_by_name_and_mistakes_are_named() {
+        let table = Table::parse("x.csv", "n,key,node\n0,a,1\n1,,2").unwrap();
+        let rows: Vec<_> = table.columns(["node", "key"]).unwrap().collect();
+        assert_eq!(rows, [["1", "a"], ["2", ""]]);
+        let error = |text, columns| match Table::parse("x.csv", text) {
+            Ok(table) => table.columns(columns).err().unwrap().to_string(),
+            Err(error) => error.to_string(),
+        };
+        let no_column = "test-data/x.csv: no column \"kye\"";
+        assert_eq!(error("n,key\n0,a", ["kye"]), no_column);
+        let short_row = "test-data/x.csv: row 1 does not fit the header";
+        assert_eq!(error("n,key\n0,a\n1", ["key"]), short_row);
+        assert_eq!(error("n,key\n", ["key"]), "test-data/x.csv: no rows");
+    }
+
+    #[test]
+    fn hex_and_lists_are_read() {
+        assert_eq!(unhex("").unwrap(), [0; 0]);
+        assert_eq!(unhex("00ff1a").unwrap(), [0, 255, 26]);
+        assert!(unhex("0").is_err() && unhex("0g").is_err());
+        assert_eq!(numbers("3 0 11").unwrap(), [3, 0, 11]);
+        assert!(numbers("3 x").is_err());
+    }
 }
