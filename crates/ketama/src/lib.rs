@@ -29,9 +29,12 @@ extern crate alloc;
 
 mod bucket;
 mod continuum;
+mod crc;
 mod error;
+mod layout;
 mod points;
 mod ring;
+mod sort;
 mod version;
 
 pub use bucket::Bucket;
