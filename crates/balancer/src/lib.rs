@@ -1,2 +1,78 @@
 //! A health-filtered load balancer over discovery and any selector, as one atomic snapshot.
+//!
+//! A [`LoadBalancer`] knows the backends that a [`Discovery`] finds, filters them by health, and
+//! picks one for every request with the selector of your choice from the crate [`selection`].
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use balancer::selection::{BuildError, NodeId, NodeSet, Build, Eligible, Selector};
+//! use balancer::{Address, Backend, LoadBalancer, Static};
+//!
+//! # #[derive(Debug)]
+//! # struct First(NodeSet);
+//! # impl Selector for First {
+//! #     fn len(&self) -> usize { self.0.len() }
+//! #     fn pick(&self, _: &[u8], eligible: &Eligible<'_>) -> Option<NodeId> {
+//! #         self.0.ids().find(|&id| self.0[id].weight() > 0 && eligible.contains(id))
+//! #     }
+//! # }
+//! # impl Build for First {
+//! #     type Config = ();
+//! #     fn build(nodes: &NodeSet, (): &()) -> Result<Self, BuildError> { Ok(Self(nodes.clone())) }
+//! # }
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let addr: Address = "10.0.0.1:80".parse()?;
+//! let backends = Arc::new(Static::new([Backend::new(addr.clone()).with_weight(2)]));
+//! let balancer = LoadBalancer::<First>::new(Arc::clone(&backends))?;
+//! balancer.update().await?;
+//!
+//! let pick = balancer.select(b"/path").ok_or("no backend")?;
+//! assert_eq!((&pick.addr, pick.in_flight()), (&addr, 1));
+//! drop(pick); // the request has ended
+//! # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`LoadBalancer::run`] keeps members and health up to date in the background.
+//!
+//! # What holds
+//!
+//! - A backend is its [`Address`]. Health, the administrative state and the requests in flight
+//!   stay with it while weight, tier or anything else about it changes.
+//! - A request reads one snapshot: members, readiness and selector are always of one generation.
+//! - An error or a panic of a discovery, a check or a selector's build leaves in force what was.
+//! - Picks take no lock and allocate nothing, and every [`Pick`] is counted back exactly once.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![doc(test(attr(deny(warnings))))]
+
+mod backend;
+mod board;
+mod builder;
+mod check;
+mod clock;
+mod contain;
+mod discovery;
+mod error;
+mod health;
+mod load_balancer;
+mod options;
+mod pick;
+mod service;
+mod snapshot;
+mod status;
+
+pub use backend::{Address, Backend};
+pub use builder::Builder;
+pub use check::{HealthCheck, TcpCheck};
+pub use discovery::{Discovery, Static};
+pub use error::{CheckError, ConfigError, DiscoveryError, ParseAddressError, Part, UpdateError};
+pub use health::{Active, InitialHealth, Thresholds};
+pub use load_balancer::LoadBalancer;
+pub use options::Options;
+pub use pick::{Attempts, Pick};
+pub use status::{BackendStatus, Status, Update};
+
+/// The selectors that a balancer picks with, re-exported for their types.
+pub use selection;

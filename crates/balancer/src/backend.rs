@@ -1,0 +1,189 @@
+//! What discovery finds: an address, and what is to be known of it.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use http::Extensions;
+use selection::Identity;
+
+use crate::ParseAddressError;
+
+/// Where a backend listens. It is also what a backend *is*: everything else may change under it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Address {
+    /// An internet address and port.
+    Inet(SocketAddr),
+    /// The path of a Unix socket.
+    Unix(PathBuf),
+}
+
+impl Address {
+    /// The identity by which selectors know this address: the address itself, or `unix:` and the
+    /// path. A path that is not UTF-8 is written with escapes, so that no two paths meet.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        match self {
+            Self::Inet(addr) => Identity::Inet(*addr),
+            Self::Unix(_) => Identity::Name(self.to_string().into()),
+        }
+    }
+
+    /// The internet address, if it is one.
+    #[must_use]
+    pub fn as_inet(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Inet(addr) => Some(*addr),
+            Self::Unix(_) => None,
+        }
+    }
+}
+
+impl From<SocketAddr> for Address {
+    fn from(addr: SocketAddr) -> Self {
+        Self::Inet(addr)
+    }
+}
+
+impl From<PathBuf> for Address {
+    fn from(path: PathBuf) -> Self {
+        Self::Unix(path)
+    }
+}
+
+impl FromStr for Address {
+    type Err = ParseAddressError;
+
+    /// `10.0.0.1:80`, `[::1]:80` or `unix:/run/a.sock`. Names are not resolved.
+    fn from_str(text: &str) -> Result<Self, ParseAddressError> {
+        match text.strip_prefix(UNIX) {
+            Some("") => Err(ParseAddressError::new(text)),
+            Some(path) => Ok(Self::Unix(path.into())),
+            None => text
+                .parse()
+                .map(Self::Inet)
+                .map_err(|_| ParseAddressError::new(text)),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inet(addr) => addr.fmt(f),
+            Self::Unix(path) => match path.to_str() {
+                Some(path) => write!(f, "{UNIX}{path}"),
+                None => write!(f, "{UNIX}{path:?}"),
+            },
+        }
+    }
+}
+
+/// One backend: its address is its identity, the rest are attributes.
+///
+/// Changing an attribute from one discovery to the next keeps health, the administrative state and
+/// the requests in flight.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Backend {
+    /// Where it listens, and what it is.
+    pub addr: Address,
+    /// Its share relative to the other backends of its tier. **0 means drained**: a member that is
+    /// never picked.
+    pub weight: u32,
+    /// Tier 0 serves first; a higher tier only while no backend of a lower one can (nginx
+    /// `backup`).
+    pub tier: u8,
+    /// The text by which the ring knows it, in place of the address. Give it one that outlives the
+    /// address and its keys stay with it.
+    pub ring_name: Option<Arc<str>>,
+    /// Whatever the user wants to find again at the pick, by type.
+    pub ext: Extensions,
+}
+
+impl Backend {
+    /// A backend of weight 1 in tier 0.
+    #[must_use]
+    pub fn new(addr: impl Into<Address>) -> Self {
+        Self {
+            addr: addr.into(),
+            weight: 1,
+            tier: 0,
+            ring_name: None,
+            ext: Extensions::new(),
+        }
+    }
+
+    /// With this weight; 0 = drained.
+    #[must_use]
+    pub fn with_weight(self, weight: u32) -> Self {
+        Self { weight, ..self }
+    }
+
+    /// In this tier.
+    #[must_use]
+    pub fn with_tier(self, tier: u8) -> Self {
+        Self { tier, ..self }
+    }
+
+    /// With this text on the ring.
+    #[must_use]
+    pub fn with_ring_name(self, name: impl Into<Arc<str>>) -> Self {
+        Self {
+            ring_name: Some(name.into()),
+            ..self
+        }
+    }
+
+    /// With a value of the user's own, found again as `backend.ext.get::<T>()`.
+    #[must_use]
+    pub fn with_ext<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.ext.insert(value);
+        self
+    }
+
+    /// Whether a selector built for `other` is right for this one too.
+    pub(crate) fn selects_like(&self, other: &Self) -> bool {
+        (&self.addr, self.weight, self.tier, &self.ring_name)
+            == (&other.addr, other.weight, other.tier, &other.ring_name)
+    }
+}
+
+const UNIX: &str = "unix:";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_read_back_as_written() {
+        for text in ["10.0.0.1:80", "[2001:db8::1]:443", "unix:/run/a.sock"] {
+            let addr: Address = text.parse().unwrap();
+            assert_eq!(addr.to_string(), text);
+            assert_eq!(addr.identity(), Identity::from(text));
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_named_in_the_error() {
+        for text in ["", "10.0.0.1", "example.com:80", "unix:", "10.0.0.1:99999"] {
+            let error = text.parse::<Address>().unwrap_err().to_string();
+            assert!(error.contains(&format!("{text:?}")), "{error}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn paths_that_are_not_utf8_stay_apart() {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt;
+        let address = |bytes| Address::Unix(OsStr::from_bytes(bytes).into());
+        assert_ne!(
+            address(b"/run/\xfe").identity(),
+            address(b"/run/\xff").identity()
+        );
+    }
+}

@@ -1,0 +1,110 @@
+//! How a balancer is put together.
+
+use std::fmt;
+use std::sync::Arc;
+
+use selection::{Build, BuildError, NodeSet, Selector};
+
+use crate::clock::Clock;
+use crate::snapshot::Maker;
+use crate::{ConfigError, Discovery, HealthCheck, LoadBalancer, Options};
+
+/// A balancer in the making.
+pub struct Builder<S: ?Sized> {
+    pub(crate) discovery: Arc<dyn Discovery>,
+    pub(crate) maker: Maker<S>,
+    pub(crate) check: Option<Arc<dyn HealthCheck>>,
+    pub(crate) options: Options,
+}
+
+impl<S: Build> Builder<S> {
+    /// The selector `S` with this config, which every rebuild uses.
+    #[must_use]
+    pub fn new(discovery: impl Discovery + 'static, config: S::Config) -> Self {
+        let build = move |nodes: &NodeSet, previous: Option<&S>| {
+            let selector = match previous {
+                Some(previous) => S::rebuild(previous, nodes, &config)?,
+                None => S::build(nodes, &config)?,
+            };
+            Ok(Arc::new(selector))
+        };
+        Self::with_maker(
+            discovery,
+            Maker {
+                build: Box::new(build),
+                erase: |selector| Arc::clone(selector) as Arc<dyn Selector>,
+                clock: Clock::start(),
+            },
+        )
+    }
+}
+
+impl Builder<dyn Selector> {
+    /// A selector chosen at run time: `build` makes one over the given nodes, and may reuse the
+    /// one before it.
+    #[must_use]
+    pub fn from_factory(
+        discovery: impl Discovery + 'static,
+        build: impl Fn(&NodeSet, Option<&dyn Selector>) -> Result<Arc<dyn Selector>, BuildError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self::with_maker(
+            discovery,
+            Maker {
+                build: Box::new(build),
+                erase: Arc::clone,
+                clock: Clock::start(),
+            },
+        )
+    }
+}
+
+impl<S: Selector + ?Sized> Builder<S> {
+    /// With an active health check. Without one, every backend is taken for healthy.
+    #[must_use]
+    pub fn health_check(self, check: impl HealthCheck + 'static) -> Self {
+        Self {
+            check: Some(Arc::new(check)),
+            ..self
+        }
+    }
+
+    /// With these options in place of the defaults.
+    #[must_use]
+    pub fn options(self, options: Options) -> Self {
+        Self { options, ..self }
+    }
+
+    /// The balancer, without backends as yet: see [`LoadBalancer::update`] and
+    /// [`LoadBalancer::run`].
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] if an option is out of its limits, or the selector cannot be built with its
+    /// config over no nodes at all.
+    pub fn build(self) -> Result<LoadBalancer<S>, ConfigError> {
+        self.options.check()?;
+        (self.maker.build)(&NodeSet::default(), None)?;
+        Ok(LoadBalancer::from_builder(self))
+    }
+
+    fn with_maker(discovery: impl Discovery + 'static, maker: Maker<S>) -> Self {
+        Self {
+            discovery: Arc::new(discovery),
+            maker,
+            check: None,
+            options: Options::default(),
+        }
+    }
+}
+
+impl<S: ?Sized> fmt::Debug for Builder<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("options", &self.options)
+            .field("has_check", &self.check.is_some())
+            .finish_non_exhaustive()
+    }
+}

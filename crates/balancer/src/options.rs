@@ -1,0 +1,121 @@
+//! What may be set about a balancer apart from its selector.
+
+use std::time::Duration;
+
+use crate::{ConfigError, InitialHealth};
+
+/// How often to look, how much at once, and what to do in doubt.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// The time between two discoveries that succeed, if nothing wakes the service before. A
+    /// failed one is repeated after one second, then two, then four, up to this. Default: 30 s.
+    pub update_interval: Duration,
+    /// The time from the start of one check of a backend to the start of the next. Default: 5 s.
+    pub check_interval: Duration,
+    /// By how much of the interval, in percent, each wait for a check is shortened or lengthened
+    /// at random, so that a fleet does not probe in step. 0 to 100; default: 10.
+    pub check_jitter: u8,
+    /// The most checks under way at once; at least 1. Default: 64.
+    pub parallel_checks: usize,
+    /// What a backend is taken for before its first check. Default: healthy.
+    pub initial_health: InitialHealth,
+    /// An update that finds fewer backends than this is refused, and the last good set serves on.
+    /// Default: 0, so that an empty answer is applied.
+    pub min_backends: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            update_interval: Duration::from_secs(30),
+            check_interval: Duration::from_secs(5),
+            check_jitter: 10,
+            parallel_checks: 64,
+            initial_health: InitialHealth::Healthy,
+            min_backends: 0,
+        }
+    }
+}
+
+impl Options {
+    /// With this [`update_interval`](Self::update_interval).
+    #[must_use]
+    pub fn update_interval(self, update_interval: Duration) -> Self {
+        Self {
+            update_interval,
+            ..self
+        }
+    }
+
+    /// With this [`check_interval`](Self::check_interval).
+    #[must_use]
+    pub fn check_interval(self, check_interval: Duration) -> Self {
+        Self {
+            check_interval,
+            ..self
+        }
+    }
+
+    /// With this [`check_jitter`](Self::check_jitter).
+    #[must_use]
+    pub fn check_jitter(self, check_jitter: u8) -> Self {
+        Self {
+            check_jitter,
+            ..self
+        }
+    }
+
+    /// With this many [`parallel_checks`](Self::parallel_checks).
+    #[must_use]
+    pub fn parallel_checks(self, parallel_checks: usize) -> Self {
+        Self {
+            parallel_checks,
+            ..self
+        }
+    }
+
+    /// With this [`initial_health`](Self::initial_health).
+    #[must_use]
+    pub fn initial_health(self, initial_health: InitialHealth) -> Self {
+        Self {
+            initial_health,
+            ..self
+        }
+    }
+
+    /// With at least this many backends: [`min_backends`](Self::min_backends).
+    #[must_use]
+    pub fn min_backends(self, min_backends: usize) -> Self {
+        Self {
+            min_backends,
+            ..self
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        not_zero("update_interval", self.update_interval)?;
+        not_zero("check_interval", self.check_interval)?;
+        within("check_jitter", u64::from(self.check_jitter), 0, 100)?;
+        within("parallel_checks", self.parallel_checks as u64, 1, u64::MAX)
+    }
+}
+
+fn not_zero(option: &'static str, value: Duration) -> Result<(), ConfigError> {
+    if value.is_zero() {
+        return Err(ConfigError::ZeroDuration { option });
+    }
+    Ok(())
+}
+
+fn within(option: &'static str, value: u64, min: u64, max: u64) -> Result<(), ConfigError> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(ConfigError::OutOfRange {
+        option,
+        value,
+        min,
+        max,
+    })
+}

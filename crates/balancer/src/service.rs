@@ -1,0 +1,262 @@
+//! The background loops: discovery and health, side by side. The only file that spawns or sleeps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use selection::{Identity, Selector};
+use tokio::task::JoinSet;
+use tokio::time::{sleep_until, timeout};
+use tracing::{debug, error, warn};
+
+use crate::clock::Clock;
+use crate::contain::contain;
+use crate::health::Probe;
+use crate::snapshot::Entry;
+use crate::{CheckError, HealthCheck, LoadBalancer, Update};
+
+impl<S: Selector + ?Sized> LoadBalancer<S> {
+    /// Keeps members and health up to date until `shutdown` completes, then returns at once,
+    /// whatever the intervals are and whatever is under way.
+    ///
+    /// Discovery and checks run side by side: neither a slow discovery nor a slow check delays
+    /// anything else. A panic of either is reported, and the loops go on. Dropping the future
+    /// stops them too.
+    pub async fn run(self: Arc<Self>, shutdown: impl Future<Output = ()>) {
+        let mut loops = JoinSet::new();
+        loops.spawn(follow_discovery(Arc::clone(&self)));
+        if let Some(check) = &self.check {
+            loops.spawn(Prober::new(Arc::clone(&self), Arc::clone(check)).run());
+        }
+        shutdown.await;
+        loops.shutdown().await;
+    }
+}
+
+// ===== discovery =====
+
+async fn follow_discovery<S: Selector + ?Sized>(balancer: Arc<LoadBalancer<S>>) {
+    let mut failures = 0;
+    loop {
+        let mut changed = pin!(contain(balancer.discovery.changed()));
+        let changed_already = poll_once(changed.as_mut()).await;
+        match balancer.update().await {
+            Ok(update) => {
+                failures = 0;
+                report(&update);
+            }
+            Err(cause) => {
+                failures += 1;
+                let source = std::error::Error::source(&cause).map(ToString::to_string);
+                warn!(error = %cause, source, failures, "update failed, the last good set serves on");
+            }
+        }
+        let wait = pause(balancer.options.update_interval, failures);
+        let next = balancer.clock.now().saturating_add(wait);
+        let woken = async {
+            match changed_already {
+                Some(result) => result,
+                None => changed.await,
+            }
+        };
+        tokio::select! {
+            () = wait_until(balancer.clock, Some(next)) => {}
+            () = quiet_if_panicked(woken) => {}
+        }
+    }
+}
+
+fn report(update: &Update) {
+    if update.is_unchanged() {
+        debug!(generation = update.generation, "nothing new discovered");
+        return;
+    }
+    tracing::info!(
+        generation = update.generation,
+        added = update.added.len(),
+        removed = update.removed.len(),
+        changed = update.changed.len(),
+        build_us = update.build.as_micros(),
+        "members changed",
+    );
+}
+
+/// Polls `future` once: its first poll is where a discovery begins to listen.
+async fn poll_once<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+    poll_fn(|cx| match std::pin::Pin::new(&mut future).poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
+/// A `changed` that panics wakes nobody: it would do so again at once, and for ever.
+async fn quiet_if_panicked(woken: impl Future<Output = Result<(), String>>) {
+    if let Err(message) = woken.await {
+        error!(%message, "Discovery::changed panicked, waiting for the interval instead");
+        pending::<()>().await;
+    }
+}
+
+/// The wait after this many failures in a row.
+fn pause(interval: Duration, failures: u32) -> Duration {
+    let Some(doublings) = failures.checked_sub(1) else {
+        return interval;
+    };
+    let backoff = FIRST_RETRY.saturating_mul(2u32.saturating_pow(doublings));
+    backoff.min(interval)
+}
+
+// ===== health =====
+
+/// Which backend to check when, and the checks under way.
+struct Prober<S: Selector + ?Sized> {
+    balancer: Arc<LoadBalancer<S>>,
+    check: Arc<dyn HealthCheck>,
+    targets: BTreeMap<Identity, Arc<Entry>>,
+    /// When each target is to be checked next, unless its check is under way.
+    due: BTreeSet<(Duration, Identity)>,
+    running: JoinSet<Done>,
+}
+
+/// A check that ended.
+struct Done {
+    entry: Arc<Entry>,
+    started: Duration,
+    /// `Err` holds what it said when it panicked.
+    result: Result<Result<(), CheckError>, String>,
+}
+
+impl<S: Selector + ?Sized> Prober<S> {
+    fn new(balancer: Arc<LoadBalancer<S>>, check: Arc<dyn HealthCheck>) -> Self {
+        Self {
+            balancer,
+            check,
+            targets: BTreeMap::new(),
+            due: BTreeSet::new(),
+            running: JoinSet::new(),
+        }
+    }
+
+    async fn run(mut self) {
+        let mut publications = self.balancer.board.publications();
+        self.follow_members();
+        loop {
+            self.start_due();
+            let next = self.next_start();
+            let clock = self.balancer.clock;
+            tokio::select! {
+                changed = publications.changed() => match changed {
+                    Ok(()) => self.follow_members(),
+                    Err(_) => return,
+                },
+                Some(done) = self.running.join_next() => self.finish(done),
+                () = wait_until(clock, next) => {}
+            }
+        }
+    }
+
+    /// Takes up new members, to be checked at once, and drops those that left.
+    fn follow_members(&mut self) {
+        let snapshot = self.balancer.snapshot();
+        let now = self.balancer.clock.now();
+        let mut before = std::mem::take(&mut self.targets);
+        for entry in snapshot.entries() {
+            let identity = &entry.state.identity;
+            let known = before.remove(identity);
+            if !known.is_some_and(|known| Arc::ptr_eq(&known.state, &entry.state)) {
+                self.due.retain(|(_, due)| due != identity);
+                self.due.insert((now, identity.clone()));
+            }
+            self.targets.insert(identity.clone(), Arc::clone(entry));
+        }
+        if !before.is_empty() {
+            self.due
+                .retain(|(_, identity)| !before.contains_key(identity));
+        }
+    }
+
+    fn start_due(&mut self) {
+        let now = self.balancer.clock.now();
+        while self.next_start().is_some_and(|time| time <= now) {
+            let Some((_, identity)) = self.due.pop_first() else {
+                return;
+            };
+            if let Some(entry) = self.targets.get(&identity) {
+                let check = Arc::clone(&self.check);
+                self.running.spawn(probe(check, Arc::clone(entry), now));
+            }
+        }
+    }
+
+    /// When the next check may start; `None` if there is none, or too many are under way.
+    fn next_start(&self) -> Option<Duration> {
+        let (time, _) = self.due.first()?;
+        (self.running.len() < self.balancer.options.parallel_checks).then_some(*time)
+    }
+
+    fn finish(&mut self, done: Result<Done, tokio::task::JoinError>) {
+        let Ok(done) = done else {
+            // The future of a check panicked as it was dropped, and took the name of its backend
+            // with it. Begin afresh: all are due.
+            error!("a health check panicked while it was dropped");
+            self.targets.clear();
+            self.due.clear();
+            self.follow_members();
+            return;
+        };
+        self.tell(&done);
+        let identity = &done.entry.state.identity;
+        let is_target = |entry: &Arc<Entry>| Arc::ptr_eq(&entry.state, &done.entry.state);
+        if self.targets.get(identity).is_some_and(is_target) {
+            let options = &self.balancer.options;
+            let wait = jittered(options.check_interval, options.check_jitter);
+            let next = done.started.saturating_add(wait);
+            self.due.insert((next, identity.clone()));
+        }
+    }
+
+    fn tell(&self, done: &Done) {
+        let state = &done.entry.state;
+        let thresholds = self.check.thresholds();
+        let board = &self.balancer.board;
+        match &done.result {
+            Ok(Ok(())) => board.probed(state, Probe::Passed, thresholds, &"check passed"),
+            Ok(Err(cause)) => board.probed(state, Probe::Failed, thresholds, cause),
+            Err(message) => {
+                error!(backend = %state.identity, %message, "a health check panicked, which counts as no result");
+            }
+        }
+    }
+}
+
+async fn probe(check: Arc<dyn HealthCheck>, entry: Arc<Entry>, started: Duration) -> Done {
+    let after = check.timeout();
+    let result = contain(timeout(after, check.check(&entry.backend))).await;
+    Done {
+        result: result.map(|ended| ended.unwrap_or(Err(CheckError::TimedOut { after }))),
+        entry,
+        started,
+    }
+}
+
+/// Waits for `time`, or for ever.
+async fn wait_until(clock: Clock, time: Option<Duration>) {
+    match time {
+        Some(time) => sleep_until(clock.at(time)).await,
+        None => pending().await,
+    }
+}
+
+/// `interval`, shortened or lengthened at random by up to `percent` of it.
+fn jittered(interval: Duration, percent: u8) -> Duration {
+    let share = f64::from(percent) / 100.0;
+    let factor = 1.0 + share * (2.0 * rand::random::<f64>() - 1.0);
+    Duration::try_from_secs_f64(interval.as_secs_f64() * factor).unwrap_or(interval)
+}
+
+/// Soon enough not to be noticed, late enough not to hammer a name server that struggles.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
