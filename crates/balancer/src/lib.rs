@@ -6,25 +6,13 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use balancer::selection::{BuildError, NodeId, NodeSet, Build, Eligible, Selector};
+//! use balancer::selection::Consistent;
 //! use balancer::{Address, Backend, LoadBalancer, Static};
 //!
-//! # #[derive(Debug)]
-//! # struct First(NodeSet);
-//! # impl Selector for First {
-//! #     fn len(&self) -> usize { self.0.len() }
-//! #     fn pick(&self, _: &[u8], eligible: &Eligible<'_>) -> Option<NodeId> {
-//! #         self.0.ids().find(|&id| self.0[id].weight() > 0 && eligible.contains(id))
-//! #     }
-//! # }
-//! # impl Build for First {
-//! #     type Config = ();
-//! #     fn build(nodes: &NodeSet, (): &()) -> Result<Self, BuildError> { Ok(Self(nodes.clone())) }
-//! # }
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 //! let addr: Address = "10.0.0.1:80".parse()?;
 //! let backends = Arc::new(Static::new([Backend::new(addr.clone()).with_weight(2)]));
-//! let balancer = LoadBalancer::<First>::new(Arc::clone(&backends))?;
+//! let balancer = LoadBalancer::<Consistent>::new(Arc::clone(&backends))?;
 //! balancer.update().await?;
 //!
 //! let pick = balancer.select(b"/path").ok_or("no backend")?;

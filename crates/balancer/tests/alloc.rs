@@ -1,13 +1,11 @@
 //! Picks allocate nothing.
-
-mod support;
+#![expect(clippy::unwrap_used, reason = "tests: a surprise is a failure")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use balancer::selection::Outcome;
-use balancer::{LoadBalancer, Static};
-use support::{Turns, backends};
+use balancer::selection::{Consistent, Outcome, RoundRobin, Selector};
+use balancer::{Address, Backend, Builder, LoadBalancer, Static};
 
 struct Counting;
 
@@ -38,27 +36,51 @@ fn allocations(work: impl FnOnce()) -> usize {
     ALLOCATIONS.with(Cell::get) - before
 }
 
-#[tokio::test]
-async fn a_select_allocates_nothing() {
-    let balancer = LoadBalancer::<Turns>::new(Static::new(backends(1..=200))).unwrap();
+fn two_hundred() -> Static {
+    let addr = |n| format!("10.0.0.{n}:80").parse::<Address>().unwrap();
+    Static::new((1..=200).map(|n| Backend::new(addr(n))))
+}
+
+async fn picks_allocate_nothing<S: Selector + ?Sized>(balancer: LoadBalancer<S>) {
     balancer.update().await.unwrap();
-    assert_eq!(allocations(|| drop(Box::new(7))), 1, "the count counts");
     // The first load of a thread registers it with arc-swap.
     drop(balancer.select(b"key"));
-    let count = allocations(|| {
-        for _ in 0..1000 {
-            assert!(balancer.select(b"key").is_some());
+    let selects = allocations(|| {
+        for n in 0..1000u32 {
+            assert!(balancer.select(&n.to_le_bytes()).is_some());
         }
     });
-    assert_eq!(count, 0);
-    let count = allocations(|| assert_eq!(balancer.attempts("key").count(), 200));
-    assert_eq!(count, 0);
-    let count = allocations(|| {
+    let attempts = allocations(|| assert_eq!(balancer.attempts("key").count(), 200));
+    let complete = allocations(|| {
         let pick = balancer.select(b"key").unwrap();
         pick.complete(Outcome::Cancelled);
     });
-    assert!(
-        count <= 1,
-        "the test selector keeps a list of outcomes: {count}"
-    );
+    assert_eq!((selects, attempts, complete), (0, 0, 0));
+}
+
+#[test]
+fn the_count_counts() {
+    assert_eq!(allocations(|| drop(Box::new(7))), 1);
+}
+
+#[tokio::test]
+async fn on_the_ring() {
+    picks_allocate_nothing(LoadBalancer::<Consistent>::new(two_hundred()).unwrap()).await;
+}
+
+#[tokio::test]
+async fn by_turn() {
+    picks_allocate_nothing(LoadBalancer::<RoundRobin>::new(two_hundred()).unwrap()).await;
+}
+
+#[tokio::test]
+async fn chosen_at_run_time() {
+    use balancer::selection::Build;
+    let builder = Builder::from_factory(two_hundred(), |nodes, _| {
+        Ok(std::sync::Arc::new(RoundRobin::build(
+            nodes,
+            &Default::default(),
+        )?))
+    });
+    picks_allocate_nothing(builder.build().unwrap()).await;
 }

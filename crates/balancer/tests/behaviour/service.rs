@@ -1,20 +1,18 @@
 //! The background loops, in paused time.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::{Answer, Script, Turns, TurnsConfig, addr, backend, backends, number, ready};
 use async_trait::async_trait;
 use balancer::selection::Selector;
 use balancer::{
     Address, Backend, CheckError, HealthCheck, InitialHealth, LoadBalancer, Options, Static,
     TcpCheck, Thresholds,
 };
-use support::{Answer, Script, Turns, TurnsConfig, addr, backend, backends, number, ready};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;

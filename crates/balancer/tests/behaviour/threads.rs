@@ -1,14 +1,12 @@
 //! Requests while members come and go.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
+use crate::support::{Turns, addr, backend, backends, number};
 use balancer::{LoadBalancer, Static};
-use support::{Turns, addr, backend, backends, number};
 
 /// Backend 1 is always a member and ready; one of 2 to 4 at a time comes and goes, and another is
 /// switched off and on.

@@ -1,13 +1,13 @@
 //! What an update changes and what it leaves alone.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::support::{
+    Answer, Script, Turns, TurnsConfig, Watch, addr, backend, backends, number, ready,
+};
 use balancer::selection::{Outcome, Selector};
 use balancer::{Backend, Builder, LoadBalancer, Options, Part, Static, UpdateError};
-use support::{Answer, Script, Turns, TurnsConfig, Watch, addr, backend, backends, number, ready};
 
 fn watched(mark: u32) -> (TurnsConfig, Arc<Watch>) {
     let watch = Arc::<Watch>::default();
@@ -253,7 +253,7 @@ async fn attempts_are_distinct_and_complete_tier_by_tier() {
     let balancer = LoadBalancer::<Turns>::new(Arc::clone(&list)).unwrap();
     balancer.update().await.unwrap();
     let mut order: Vec<_> = balancer
-        .attempts(b"key".to_vec())
+        .attempts(vec![1, 2, 3])
         .map(|pick| number(&pick.addr))
         .collect();
     order[..3].sort_unstable();

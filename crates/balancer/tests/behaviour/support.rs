@@ -1,10 +1,4 @@
 //! What the tests share: selectors and discoveries that can be watched and steered.
-#![allow(
-    dead_code,
-    clippy::allow_attributes,
-    reason = "each test binary uses its own part of it"
-)]
-
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -46,7 +40,6 @@ pub(crate) struct Turns {
     nodes: NodeSet,
     position: AtomicUsize,
     watch: Arc<Watch>,
-    pub(crate) config: TurnsConfig,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -101,7 +94,6 @@ impl Build for Turns {
             nodes: nodes.clone(),
             position: AtomicUsize::new(0),
             watch: Arc::clone(&config.watch),
-            config: config.clone(),
         })
     }
 }

@@ -1,0 +1,12 @@
+//! What the balancer does, seen from outside.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "tests: a surprise is a failure, and paused time is asked how much of it has passed"
+)]
+
+mod ring;
+mod service;
+mod support;
+mod threads;
+mod update;

@@ -1,0 +1,58 @@
+//! The ring's config outlives every rebuild.
+
+use std::sync::Arc;
+
+use balancer::selection::ketama::RingConfig;
+use balancer::selection::{Consistent, KetamaConfig};
+use balancer::{LoadBalancer, Static, UpdateError};
+
+use crate::support::{addr, backend, backends, ready};
+
+#[tokio::test]
+async fn the_limit_given_once_holds_for_every_update() {
+    let list = Arc::new(Static::new(backends(1..=2)));
+    let config = KetamaConfig::default().ring(RingConfig::default().max_points(320));
+    let balancer = LoadBalancer::<Consistent>::with_config(Arc::clone(&list), config).unwrap();
+    balancer.update().await.unwrap();
+    list.add(backend(3));
+    let error = balancer.update().await.unwrap_err();
+    assert!(matches!(error, UpdateError::Selector(_)), "{error}");
+    assert_eq!(ready(&balancer), [1, 2]);
+    list.remove(&addr(1));
+    balancer.update().await.unwrap();
+    assert_eq!(ready(&balancer), [2, 3]);
+}
+
+/// With ten points a weight the ring is another than the default's: every key's node is the one
+/// that a ring built by hand with that config gives, after each update.
+#[cfg(feature = "v2")]
+#[tokio::test]
+async fn the_layout_given_once_is_used_by_every_update() {
+    use balancer::selection::ketama::{Bucket, Continuum, Version};
+    use std::net::SocketAddr;
+
+    let point_multiple = std::num::NonZeroU32::new(10).unwrap();
+    let ring = RingConfig::default().version(Version::V2 { point_multiple });
+    let list = Arc::new(Static::new(backends(1..=4)));
+    let config = KetamaConfig::default().point_multiple(point_multiple);
+    let balancer = LoadBalancer::<Consistent>::with_config(Arc::clone(&list), config).unwrap();
+    for members in 5..=8 {
+        balancer.update().await.unwrap();
+        let addrs: Vec<SocketAddr> = (1..members)
+            .map(|n| format!("10.0.0.{n}:80").parse().unwrap())
+            .collect();
+        let buckets: Vec<_> = addrs.iter().map(|&addr| Bucket::new(addr, 1)).collect();
+        let given = Continuum::with_config(&buckets, &ring).unwrap();
+        let default = Continuum::new(&buckets).unwrap();
+        let mut differ = 0;
+        for n in 0..1000 {
+            let key = format!("key-{n}");
+            let node = given.node_idx(key.as_bytes()).unwrap();
+            let pick = balancer.select(key.as_bytes()).unwrap();
+            assert_eq!(pick.addr.as_inet(), Some(addrs[node]), "{key} of {members}");
+            differ += usize::from(default.node_idx(key.as_bytes()) != Some(node));
+        }
+        assert!(differ > 300, "the config must be seen: {differ}");
+        list.add(backend(members));
+    }
+}
