@@ -210,7 +210,7 @@ impl<'ast> Visit<'ast> for Visitor {
         let name = item
             .trait_
             .as_ref()
-            .and_then(|(_, path, _)| path.segments.last());
+            .and_then(|(path, _)| path.segments.last());
         self.implements
             .extend(name.map(|name| name.ident.to_string()));
         visit::visit_item_impl(self, item);
