@@ -64,3 +64,9 @@ pub use status::{BackendStatus, Status, Update};
 
 /// The selectors that a balancer picks with, re-exported for their types.
 pub use selection;
+
+/// The examples of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+#[derive(Debug)]
+pub struct Readme;
