@@ -76,6 +76,10 @@ impl Continuum {
         self.ring.heap_size()
     }
 
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.ring
+    }
+
     /// The configuration that the ring was built with.
     #[must_use]
     pub fn config(&self) -> &RingConfig {
@@ -157,7 +161,9 @@ fn owners(buckets: &[Bucket], ring: &Layout, version: Version) -> usize {
     (0..)
         .zip(buckets)
         .zip(lost)
-        .filter(|&((node, bucket), lost)| Chain::new(bucket, node, version).len() > lost)
+        .filter(|&((node, bucket), lost)| {
+            bucket.weight() > 0 && (lost == 0 || Chain::new(bucket, node, version).len() > lost)
+        })
         .count()
 }
 

@@ -1,8 +1,11 @@
-//! Everything that can be wrong with a pool.
+//! Everything that can be wrong with a pool or a change of it.
 
+use alloc::boxed::Box;
 use core::fmt;
 
-/// Why a ring could not be built. Nothing has been allocated when it is returned.
+/// Why a ring could not be built.
+///
+/// The limits are checked before any memory is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -19,6 +22,11 @@ pub enum BuildError {
         buckets: usize,
         /// The most that the layout holds.
         max: usize,
+    },
+    /// A change means a bucket that is not in the list.
+    UnknownBucket {
+        /// The identity text that no bucket has.
+        text: Box<str>,
     },
 }
 
@@ -37,6 +45,7 @@ impl fmt::Display for BuildError {
                     "{buckets} buckets, the limit of this ring layout is {max}"
                 )
             }
+            Self::UnknownBucket { text } => write!(f, "no bucket has the text {text:?}"),
         }
     }
 }

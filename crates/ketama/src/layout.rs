@@ -6,6 +6,7 @@ use crate::points::{Chain, total_points};
 #[cfg(feature = "v2")]
 use crate::ring::Narrow;
 use crate::ring::{Point, Ring, Wide};
+use crate::update::Edit;
 use crate::{Bucket, BuildError, RingConfig, Version, sort};
 
 /// The ring of a [`Version`].
@@ -48,6 +49,15 @@ impl Layout {
         })
     }
 
+    /// The ring after `edit`.
+    pub(crate) fn edited(&self, edit: &Edit) -> Self {
+        match self {
+            Self::Wide(ring) => Self::Wide(ring.edited(edit)),
+            #[cfg(feature = "v2")]
+            Self::Narrow(ring) => Self::Narrow(ring.edited(edit)),
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         each!(self, ring => ring.len())
     }
@@ -86,7 +96,6 @@ impl Layout {
 ///
 /// In V2 buckets of one identity, which have the same points, follow one another from the heaviest
 /// to the lightest, so that permutations differ in nothing but the numbers of equal buckets.
-#[cfg(feature = "v2")]
 pub(crate) fn precedence(buckets: &[Bucket], version: Version) -> Vec<u32> {
     match version {
         Version::V1 => (0..).zip(buckets).map(|(index, _)| index).collect(),

@@ -35,9 +35,11 @@ mod layout;
 mod points;
 mod ring;
 mod sort;
+mod update;
 mod version;
 
 pub use bucket::Bucket;
 pub use continuum::{Continuum, NodeIter, Nodes, Walk};
 pub use error::BuildError;
+pub use update::Change;
 pub use version::{RingConfig, Version};

@@ -49,8 +49,8 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Texts and weights; among the texts are addresses whose points collide, and repeated ones.
-pub(crate) fn pool() -> impl Strategy<Value = Vec<(String, u32)>> {
+/// Text and weight; among the texts are addresses whose points collide, and few others.
+pub(crate) fn bucket() -> impl Strategy<Value = (String, u32)> {
     let text = prop_oneof![
         (0..8u8).prop_map(|i| format!("192.0.2.{i}:80")),
         Just("203.0.113.210:80".to_owned()),
@@ -59,7 +59,11 @@ pub(crate) fn pool() -> impl Strategy<Value = Vec<(String, u32)>> {
         (0..4u8).prop_map(|i| format!("unix:/run/{i}.sock")),
         "[a-z:0-9]{0,6}",
     ];
-    proptest::collection::vec((text, 0..4u32), 0..8)
+    (text, 0..4u32)
+}
+
+pub(crate) fn pool() -> impl Strategy<Value = Vec<(String, u32)>> {
+    proptest::collection::vec(bucket(), 0..8)
 }
 
 /// Buckets with an address where the text is one.

@@ -1,4 +1,5 @@
-//! The ring against a model that is obviously right.
+//! The ring, fresh and changed, against a model that is obviously right.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 
@@ -6,6 +7,7 @@ use ketama::{Bucket, Continuum};
 use proptest::prelude::*;
 
 mod naive;
+mod update;
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(128) })]
