@@ -14,6 +14,15 @@ pub enum BuildError {
         /// The most that can be numbered.
         max: usize,
     },
+    /// A value of a config is not among those allowed.
+    OutOfRange {
+        /// The field of the config.
+        field: &'static str,
+        /// What it was.
+        value: String,
+        /// What it may be.
+        allowed: &'static str,
+    },
     /// The ring could not be built.
     Ring(ketama::BuildError),
 }
@@ -22,6 +31,11 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooManyNodes { nodes, max } => write!(f, "{nodes} nodes, the limit is {max}"),
+            Self::OutOfRange {
+                field,
+                value,
+                allowed,
+            } => write!(f, "{field} is {value}, allowed is {allowed}"),
             Self::Ring(_) => f.write_str("the ring cannot be built"),
         }
     }
@@ -31,7 +45,7 @@ impl Error for BuildError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Ring(error) => Some(error),
-            Self::TooManyNodes { .. } => None,
+            Self::TooManyNodes { .. } | Self::OutOfRange { .. } => None,
         }
     }
 }

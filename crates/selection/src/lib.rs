@@ -9,11 +9,14 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc(test(attr(deny(warnings))))]
 
+mod alias;
 mod consistent;
 mod eligible;
 mod error;
+mod ewma;
 mod load;
 mod node;
+mod p2c;
 mod selector;
 mod splitmix;
 mod table;
@@ -24,6 +27,7 @@ pub use eligible::{Eligible, ReadySet, Tried};
 pub use error::BuildError;
 pub use load::{InFlight, NodeLoad};
 pub use node::{Identity, Node, NodeId, NodeSet};
+pub use p2c::{Load, P2c, P2cConfig, PeakEwmaConfig};
 pub use selector::{Build, FailureKind, Outcome, Selector};
 pub use weighted::{
     ByChance, ByHash, ByTurn, Candidates, Draw, FNVHash, Fallback, Random, RoundRobin, Start,

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::ewma::PeakEwma;
+
 /// The running state of one node, shared by every set, selector and snapshot it is part of.
 ///
 /// It outlives rebuilds: whoever builds the next [`NodeSet`](crate::NodeSet) hands the same `Arc`
@@ -11,6 +13,8 @@ pub struct NodeLoad {
     /// Requests in flight. Relaxed: a statistic that orders no other memory. Balanced by
     /// [`InFlight`] alone, so it can neither underflow nor leak.
     in_flight: AtomicU32,
+    /// Written by the selectors that average latencies.
+    peak_ewma: PeakEwma,
 }
 
 impl NodeLoad {
@@ -18,6 +22,11 @@ impl NodeLoad {
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// The latency as a peak-sensitive moving average.
+    pub(crate) fn peak_ewma(&self) -> &PeakEwma {
+        &self.peak_ewma
     }
 }
 

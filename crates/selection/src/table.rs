@@ -27,14 +27,35 @@ pub(crate) struct Table {
 #[repr(align(128))] // Two lines: Intel's prefetcher fetches them in pairs (crossbeam, `CachePadded`).
 pub(crate) struct Padded(pub(crate) AtomicU64);
 
+impl Padded {
+    pub(crate) fn new(value: u64) -> Self {
+        Self(AtomicU64::new(value))
+    }
+}
+
 impl Table {
     pub(crate) fn new(nodes: &NodeSet) -> Self {
         let weights = nodes.ids().zip(nodes.iter().map(crate::Node::weight));
         Self::of_weights(weights)
     }
 
+    /// Without the memory of [`MAX_SLOTS`]: a look-up is O(log n).
+    pub(crate) fn without_slots(nodes: &NodeSet) -> Self {
+        let weights = nodes.ids().zip(nodes.iter().map(crate::Node::weight));
+        Self::runs_of(weights)
+    }
+
     /// The table of the given nodes with the given weights.
     pub(crate) fn of_weights(weights: impl Iterator<Item = (NodeId, u32)>) -> Self {
+        let table = Self::runs_of(weights);
+        let slots = match table.total {
+            0..=MAX_SLOTS => spread(&table.ends),
+            _ => Box::default(),
+        };
+        Self { slots, ..table }
+    }
+
+    fn runs_of(weights: impl Iterator<Item = (NodeId, u32)>) -> Self {
         let mut total = 0;
         // Fewer than 2^32 weights below 2^32: the sum fits in a u64.
         let (nodes, ends): (Vec<_>, Vec<_>) = weights
@@ -44,14 +65,10 @@ impl Table {
                 (node, total)
             })
             .unzip();
-        let slots = match total {
-            0..=MAX_SLOTS => spread(&ends),
-            _ => Box::default(),
-        };
         Self {
             nodes: nodes.into(),
             ends: ends.into(),
-            slots,
+            slots: Box::default(),
             total,
         }
     }
@@ -67,37 +84,28 @@ impl Table {
         self.nodes.get(self.run_of(slot)).copied()
     }
 
-    /// A choice by weight among the eligible nodes that are not in `refused`: exact, in O(n).
-    ///
-    /// `drawn` modulo their total weight decides. Nobody in `refused` is asked again, and nobody
-    /// else twice.
-    pub(crate) fn choose(
-        &self,
-        drawn: u64,
-        eligible: &Eligible<'_>,
-        mut refused: Tried,
-    ) -> Option<NodeId> {
-        let mut total = 0;
-        for (node, weight) in self.runs() {
-            if refused.contains(node) {
-                continue;
-            }
-            if eligible.contains(node) {
-                total += weight;
-            } else {
-                refused.insert(node);
+    /// Adds to `out` every other node that is not eligible. Each is asked once.
+    pub(crate) fn refuse(&self, eligible: &Eligible<'_>, out: &mut Tried) {
+        for &node in &self.nodes {
+            if !out.contains(node) && !eligible.contains(node) {
+                out.insert(node);
             }
         }
+    }
+
+    /// The node of slot `drawn` modulo the number of slots, among those of the nodes that are not
+    /// in `out`: a choice by weight, exact, in O(n).
+    pub(crate) fn choose(&self, drawn: u64, out: &Tried) -> Option<NodeId> {
+        let left = || self.runs().filter(|&(node, _)| !out.contains(node));
+        let total = left().map(|(_, weight)| weight).sum();
         let mut slot = drawn.checked_rem(total)?;
-        self.runs()
-            .filter(|&(node, _)| !refused.contains(node))
-            .find_map(|(node, weight)| match slot.checked_sub(weight) {
-                Some(rest) => {
-                    slot = rest;
-                    None
-                }
-                None => Some(node),
-            })
+        left().find_map(|(node, weight)| match slot.checked_sub(weight) {
+            Some(rest) => {
+                slot = rest;
+                None
+            }
+            None => Some(node),
+        })
     }
 
     /// The node of the next ticket; those of nodes that are not eligible are passed.

@@ -226,8 +226,8 @@ impl<A: Draw> Weighted<A> {
                 return None;
             }
         }
-        let drawn = A::next(&self.state.0, drawn);
-        self.table.choose(drawn, eligible, refused)
+        self.table.refuse(eligible, &mut refused);
+        self.table.choose(A::next(&self.state.0, drawn), &refused)
     }
 
     fn is_drained(&self, node: NodeId) -> bool {
@@ -267,7 +267,7 @@ impl<A: Draw> Build for Weighted<A> {
             table,
             nodes: nodes.clone(),
             fallback: config.fallback,
-            state: Padded(AtomicU64::new(A::fresh(seed, ticket))),
+            state: Padded::new(A::fresh(seed, ticket)),
             algorithm: PhantomData,
         })
     }

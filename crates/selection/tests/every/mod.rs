@@ -1,8 +1,8 @@
 //! One line for each selector of the crate: what the suites run over.
 
 use selection::{
-    Build, Consistent, FNVHash, Fallback, KetamaConfig, Node, NodeId, NodeSet, Random, RoundRobin,
-    Selector, WeightedConfig,
+    Build, Consistent, FNVHash, Fallback, KetamaConfig, Load, Node, NodeId, NodeSet, P2c,
+    P2cConfig, PeakEwmaConfig, Random, RoundRobin, Selector, WeightedConfig,
 };
 
 /// A selector under test.
@@ -26,6 +26,11 @@ pub(crate) fn selectors() -> Vec<Case> {
         case("round robin uniform", false, |n| {
             boxed::<RoundRobin>(n, &uniform())
         }),
+        case("p2c", false, |n| boxed::<P2c>(n, &p2c())),
+        case("p2c peak ewma", false, |n| {
+            let load = Load::PeakEwma(PeakEwmaConfig::default());
+            boxed::<P2c>(n, &p2c().load(load))
+        }),
         case("consistent", true, |n| {
             boxed::<Consistent>(n, &KetamaConfig::default())
         }),
@@ -47,6 +52,10 @@ fn weighted() -> WeightedConfig {
 
 fn uniform() -> WeightedConfig {
     weighted().fallback(Fallback::Uniform)
+}
+
+fn p2c() -> P2cConfig {
+    P2cConfig::default().seed(7)
 }
 
 fn boxed<S: Build>(nodes: &NodeSet, config: &S::Config) -> Box<dyn Selector> {
