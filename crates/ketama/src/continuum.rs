@@ -19,6 +19,9 @@ pub struct Continuum {
     config: RingConfig,
     /// How many buckets own at least one point: where a walk over distinct nodes ends.
     owners: usize,
+    /// The scheme that the ring was built by and hashes keys by, if it is not a [`Version`].
+    #[cfg(feature = "schemes")]
+    scheme: Option<crate::SchemeConfig>,
 }
 
 impl Continuum {
@@ -47,6 +50,25 @@ impl Continuum {
             buckets,
             ring,
             config: config.clone(),
+            #[cfg(feature = "schemes")]
+            scheme: None,
+        }
+    }
+
+    /// The ring of another program, over the points that `scheme` gave.
+    #[cfg(feature = "schemes")]
+    pub(crate) fn from_scheme(
+        buckets: &[Bucket],
+        ring: Layout,
+        owners: usize,
+        scheme: crate::SchemeConfig,
+    ) -> Self {
+        Self {
+            buckets: buckets.into(),
+            ring,
+            config: RingConfig::new().max_points(scheme.max_points),
+            owners,
+            scheme: Some(scheme),
         }
     }
 
@@ -86,9 +108,22 @@ impl Continuum {
         &self.config
     }
 
-    /// Where `key` falls on the circle: its CRC-32.
+    /// How the ring was built if it is another program's: then of [`config`](Self::config) only
+    /// the limit counts.
+    #[cfg(feature = "schemes")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "schemes")))]
+    #[must_use]
+    pub fn scheme(&self) -> Option<&crate::SchemeConfig> {
+        self.scheme.as_ref()
+    }
+
+    /// Where `key` falls on the circle: its CRC-32, or the key hash of the scheme.
     #[must_use]
     pub fn hash(&self, key: &[u8]) -> u32 {
+        #[cfg(feature = "schemes")]
+        if let Some(scheme) = &self.scheme {
+            return scheme.hash(key);
+        }
         crc32fast::hash(key)
     }
 

@@ -28,6 +28,15 @@ pub enum BuildError {
         /// The identity text that no bucket has.
         text: Box<str>,
     },
+    /// A bRPC scheme with a number of points per server that it cannot have.
+    #[cfg(feature = "schemes")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "schemes")))]
+    Replicas {
+        /// The number of points per server asked for.
+        replicas: u32,
+        /// What it must be a positive multiple of.
+        multiple_of: u32,
+    },
 }
 
 impl fmt::Display for BuildError {
@@ -46,6 +55,16 @@ impl fmt::Display for BuildError {
                 )
             }
             Self::UnknownBucket { text } => write!(f, "no bucket has the text {text:?}"),
+            #[cfg(feature = "schemes")]
+            Self::Replicas {
+                replicas,
+                multiple_of,
+            } => {
+                write!(
+                    f,
+                    "{replicas} replicas, must be a positive multiple of {multiple_of}"
+                )
+            }
         }
     }
 }

@@ -34,6 +34,8 @@ mod error;
 mod layout;
 mod points;
 mod ring;
+#[cfg(feature = "schemes")]
+mod scheme;
 mod sort;
 mod update;
 mod version;
@@ -41,5 +43,8 @@ mod version;
 pub use bucket::Bucket;
 pub use continuum::{Continuum, NodeIter, Nodes, Walk};
 pub use error::BuildError;
+#[cfg(feature = "schemes")]
+#[cfg_attr(docsrs, doc(cfg(feature = "schemes")))]
+pub use scheme::{KeyHash, PointNames, Scheme, SchemeConfig};
 pub use update::Change;
 pub use version::{RingConfig, Version};
