@@ -18,4 +18,4 @@ pub(crate) fn recorded() -> Cargo {
 }
 
 /// `required-features` of the example.
-const FEATURES: &str = "v2";
+const FEATURES: &str = "v2,schemes";

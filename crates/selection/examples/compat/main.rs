@@ -1,6 +1,6 @@
 //! Replays decisions recorded from other systems against ours: `cargo xtask compat`.
 //!
-//! `cargo run --release -p selection --features v2 --example compat -- [--only SYSTEM] [--json]`
+//! `cargo run --release -p selection --features v2,schemes --example compat -- [--only SYSTEM] [--json]`
 //!
 //! A line per scenario, `SYSTEM NAME AGREED/DECISIONS`, and a sum. A decision is one recorded row:
 //! the whole answer for one key. The exit status is 1 if any decision differs.
@@ -8,11 +8,15 @@
 //! To add a system: one module with `fn scenarios() -> Result<Vec<Scenario>, Error>`, its data in
 //! `test-data/SYSTEM` with a README, and a row in [`SYSTEMS`].
 
+mod brpc;
+mod libmemcached;
 mod nginx;
 mod pingora;
 mod report;
+mod rj_ketama;
 mod scenario;
 mod table;
+mod twemproxy;
 mod upstream;
 
 use std::process::ExitCode;
@@ -82,8 +86,14 @@ fn known(system: Option<String>) -> Result<String, Error> {
 
 type Scenarios = fn() -> Result<Vec<Scenario>, Error>;
 
-const SYSTEMS: &[(&str, Scenarios)] =
-    &[("nginx", nginx::scenarios), ("pingora", pingora::scenarios)];
+const SYSTEMS: &[(&str, Scenarios)] = &[
+    ("nginx", nginx::scenarios),
+    ("pingora", pingora::scenarios),
+    ("rj-ketama", rj_ketama::scenarios),
+    ("libmemcached", libmemcached::scenarios),
+    ("twemproxy", twemproxy::scenarios),
+    ("brpc", brpc::scenarios),
+];
 
 #[cfg(test)]
 mod tests {
