@@ -28,7 +28,7 @@ pub enum Change {
 /// lost it.
 ///
 /// They take one pass over the points, most of which is copying, plus a sort of the points that
-/// come and go.
+/// come and go. The ring of a scheme is built afresh.
 impl Continuum {
     /// The ring after `changes`, in their order; this ring stays as it is.
     ///
@@ -115,6 +115,11 @@ impl Continuum {
         buckets: Box<[Bucket]>,
         origins: &[Option<usize>],
     ) -> Result<Self, BuildError> {
+        // There one server more or less changes the number of points of all others.
+        #[cfg(feature = "schemes")]
+        if let Some(scheme) = self.scheme() {
+            return Self::with_scheme(&buckets, scheme);
+        }
         let config = self.config();
         let total = total_points(&buckets, config)?;
         let edit = Edit::new(self.buckets(), &buckets, origins, config.version);

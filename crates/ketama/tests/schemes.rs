@@ -155,6 +155,21 @@ fn drained_bucket_counts_for_nothing() {
 }
 
 #[test]
+fn changed_ring_is_a_fresh_build() {
+    for scheme in EACH {
+        let mut ring = build(&four([1, 2, 3, 4]), scheme);
+        ring.remove("10.0.0.2:11211").unwrap();
+        ring.set_weight("10.0.0.4:11211", 9).unwrap();
+        let mut buckets = four([1, 2, 3, 9]);
+        buckets.remove(1);
+        let expected = build(&buckets, scheme);
+        assert_eq!(named(&ring), named(&expected), "{scheme:?}");
+        assert_eq!(ring.hash(b"key"), expected.hash(b"key"), "{scheme:?}");
+        assert_eq!(ring.nodes(b"key").count(), 3);
+    }
+}
+
+#[test]
 fn weights_count_where_the_table_says_so() {
     for scheme in EACH {
         let honoured = matches!(
