@@ -159,6 +159,29 @@ impl Build for Consistent {
     type Config = KetamaConfig;
 
     fn build(nodes: &NodeSet, config: &KetamaConfig) -> Result<Self, BuildError> {
+        Self::with_ring(nodes, |buckets| {
+            Continuum::with_config(buckets, &config.ring)
+        })
+    }
+
+    /// Takes over the points of the nodes that stay: one pass over the ring instead of a sort.
+    fn rebuild(
+        previous: &Self,
+        nodes: &NodeSet,
+        config: &KetamaConfig,
+    ) -> Result<Self, BuildError> {
+        if *previous.ring.config() != config.ring {
+            return Self::build(nodes, config);
+        }
+        Self::with_ring(nodes, |buckets| previous.ring.rebuilt(buckets))
+    }
+}
+
+impl Consistent {
+    fn with_ring(
+        nodes: &NodeSet,
+        ring: impl FnOnce(&[Bucket]) -> Result<Continuum, ketama::BuildError>,
+    ) -> Result<Self, BuildError> {
         let groups = group_by_name(nodes);
         let buckets: Vec<_> = groups.iter().map(Group::bucket).collect();
         let members = if groups.len() == nodes.len() {
@@ -168,7 +191,7 @@ impl Build for Consistent {
         };
         Ok(Self {
             nodes: nodes.clone(),
-            ring: Continuum::with_config(&buckets, &config.ring)?,
+            ring: ring(&buckets)?,
             members,
             turns: Turns::of(nodes.ids().zip(nodes.iter().map(Node::weight))),
         })

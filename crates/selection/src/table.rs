@@ -2,6 +2,7 @@
 //!
 //! Shared arithmetic of the selectors that draw by weight or go round by weight.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Eligible, NodeId, NodeSet, Tried};
@@ -158,6 +159,31 @@ impl Table {
         fallback
     }
 
+    /// The ticket at which the turns of `previous` go on, which had come to `ticket`: as far into
+    /// the run of the same node, or at the start of the next one that stays. `None` if none does.
+    pub(crate) fn resume(
+        &self,
+        nodes: &NodeSet,
+        (previous, nodes_before): (&Self, &NodeSet),
+        ticket: u64,
+    ) -> Option<u64> {
+        let slot = ticket.checked_rem(previous.total)?;
+        let current = previous.run_of(slot);
+        let identity = |nodes: &NodeSet, id| nodes.get(id).map(|node| node.identity().clone());
+        let runs: BTreeMap<_, _> = (0..self.nodes.len())
+            .filter_map(|run| Some((identity(nodes, self.nodes[run])?, run)))
+            .collect();
+        let before = previous.nodes.len();
+        (current..before).chain(0..current).find_map(|run| {
+            let mine = *runs.get(&identity(nodes_before, previous.nodes[run])?)?;
+            let into = match run == current {
+                true => slot - previous.start(run),
+                false => 0,
+            };
+            Some(self.start(mine) + into.min(self.weight(mine)))
+        })
+    }
+
     /// The run that owns `slot`.
     fn run_of(&self, slot: u64) -> usize {
         match usize::try_from(slot).ok().and_then(|i| self.slots.get(i)) {
@@ -166,9 +192,12 @@ impl Table {
         }
     }
 
+    fn start(&self, run: usize) -> u64 {
+        run.checked_sub(1).map_or(0, |before| self.ends[before])
+    }
+
     fn weight(&self, run: usize) -> u64 {
-        let start = run.checked_sub(1).map_or(0, |before| self.ends[before]);
-        self.ends[run] - start
+        self.ends[run] - self.start(run)
     }
 
     fn runs(&self) -> impl Iterator<Item = (NodeId, u64)> + '_ {

@@ -124,6 +124,10 @@ pub enum Start {
 /// The three share one atomic as their state; what else a way to draw may need is not settled.
 /// A selector of your own implements [`Selector`].
 pub trait Draw: sealed::Sealed + Debug + Send + Sync + 'static {
+    /// Whether the state is the number of the next ticket, rather than of a random stream.
+    #[doc(hidden)]
+    const COUNTS_TICKETS: bool;
+
     /// The first number for `key`.
     #[doc(hidden)]
     fn first(state: &AtomicU64, key: &[u8]) -> u64;
@@ -135,11 +139,6 @@ pub trait Draw: sealed::Sealed + Debug + Send + Sync + 'static {
     /// Whether requests with `key` take turns.
     #[doc(hidden)]
     fn takes_turns(key: &[u8]) -> bool;
-
-    /// The state of a fresh selector, given a number to start a random stream from and the
-    /// ticket to start with.
-    #[doc(hidden)]
-    fn fresh(seed: u64, ticket: u64) -> u64;
 }
 
 /// See [`FNVHash`].
@@ -259,7 +258,8 @@ impl<A: Draw> Build for Weighted<A> {
     fn build(nodes: &NodeSet, config: &WeightedConfig) -> Result<Self, BuildError> {
         let table = Table::new(nodes);
         let seed = splitmix::seed_or_entropy(config.seed);
-        let ticket = match config.start {
+        let state = match config.start {
+            _ if !A::COUNTS_TICKETS => seed,
             Start::First => 0,
             Start::Random => splitmix::mix(seed).checked_rem(table.total()).unwrap_or(0),
         };
@@ -267,8 +267,32 @@ impl<A: Draw> Build for Weighted<A> {
             table,
             nodes: nodes.clone(),
             fallback: config.fallback,
-            state: Padded::new(A::fresh(seed, ticket)),
+            state: Padded::new(state),
             algorithm: PhantomData,
+        })
+    }
+
+    /// Turns go on where they were: with the same node, as far into its turns, or with the next
+    /// one that stays. Random numbers go on in the stream of `previous`, whatever the seed.
+    fn rebuild(
+        previous: &Self,
+        nodes: &NodeSet,
+        config: &WeightedConfig,
+    ) -> Result<Self, BuildError> {
+        let fresh = Self::build(nodes, config)?;
+        let state = previous.state.0.load(Ordering::Relaxed);
+        let state = if A::COUNTS_TICKETS {
+            let before = (&previous.table, &previous.nodes);
+            fresh.table.resume(nodes, before, state)
+        } else {
+            Some(state)
+        };
+        Ok(match state {
+            Some(state) => Self {
+                state: Padded::new(state),
+                ..fresh
+            },
+            None => fresh,
         })
     }
 }
@@ -276,6 +300,8 @@ impl<A: Draw> Build for Weighted<A> {
 // ===== impl Draw =====
 
 impl Draw for ByHash {
+    const COUNTS_TICKETS: bool = true;
+
     fn first(_state: &AtomicU64, key: &[u8]) -> u64 {
         fnv1a(key)
     }
@@ -287,13 +313,11 @@ impl Draw for ByHash {
     fn takes_turns(key: &[u8]) -> bool {
         key.is_empty()
     }
-
-    fn fresh(_seed: u64, ticket: u64) -> u64 {
-        ticket
-    }
 }
 
 impl Draw for ByChance {
+    const COUNTS_TICKETS: bool = false;
+
     fn first(state: &AtomicU64, _key: &[u8]) -> u64 {
         splitmix::draw(state)
     }
@@ -305,13 +329,11 @@ impl Draw for ByChance {
     fn takes_turns(_key: &[u8]) -> bool {
         false
     }
-
-    fn fresh(seed: u64, _ticket: u64) -> u64 {
-        seed
-    }
 }
 
 impl Draw for ByTurn {
+    const COUNTS_TICKETS: bool = true;
+
     fn first(state: &AtomicU64, _key: &[u8]) -> u64 {
         state.fetch_add(1, Ordering::Relaxed)
     }
@@ -322,10 +344,6 @@ impl Draw for ByTurn {
 
     fn takes_turns(_key: &[u8]) -> bool {
         true
-    }
-
-    fn fresh(_seed: u64, ticket: u64) -> u64 {
-        ticket
     }
 }
 
