@@ -6,6 +6,9 @@ use alloc::boxed::Box;
 use alloc::string::ToString;
 use core::net::SocketAddr;
 
+#[cfg(feature = "serde")]
+use crate::format::WrittenBucket;
+
 /// A server on the ring: its identity text and its weight.
 ///
 /// The ring hashes text, not addresses. The rule is that of nginx
@@ -17,7 +20,15 @@ use core::net::SocketAddr;
 /// - otherwise the whole text is the host and the port is empty. A missing port is *not* port 80.
 ///
 /// The text is taken as written: `[2001:db8:0::1]:80` and `[2001:db8::1]:80` are two servers.
+///
+/// With the feature `serde` it is written as a map of `addr`, `text` or both, and `weight`, which
+/// is 1 if left out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(try_from = "WrittenBucket", into = "WrittenBucket")
+)]
 pub struct Bucket {
     text: Box<str>,
     addr: Option<SocketAddr>,

@@ -31,11 +31,14 @@ mod bucket;
 mod continuum;
 mod crc;
 mod error;
+#[cfg(feature = "serde")]
+mod format;
 mod layout;
 mod points;
 mod ring;
 #[cfg(feature = "schemes")]
 mod scheme;
+mod share;
 mod sort;
 mod update;
 mod version;
@@ -46,5 +49,6 @@ pub use error::BuildError;
 #[cfg(feature = "schemes")]
 #[cfg_attr(docsrs, doc(cfg(feature = "schemes")))]
 pub use scheme::{KeyHash, PointNames, Scheme, SchemeConfig};
+pub use share::Move;
 pub use update::Change;
 pub use version::{RingConfig, Version};

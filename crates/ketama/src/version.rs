@@ -3,8 +3,18 @@
 #[cfg(feature = "v2")]
 use core::num::NonZeroU32;
 
+#[cfg(feature = "serde")]
+use crate::format::WrittenVersion;
+
 /// The layout of a ring. V1 is frozen; no feature changes what it answers.
+///
+/// With the feature `serde` it is written as `"v1"` or `{"v2": {"point_multiple": 40}}`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(try_from = "WrittenVersion", into = "WrittenVersion")
+)]
 #[non_exhaustive]
 pub enum Version {
     /// nginx's ring: 160 points per unit of weight; of several servers on one point, the first
@@ -48,6 +58,8 @@ impl Version {
 
 /// How to build a ring.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 #[non_exhaustive]
 pub struct RingConfig {
     /// The layout; [`Version::V1`] by default.
