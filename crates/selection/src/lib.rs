@@ -18,9 +18,11 @@ mod load;
 mod node;
 mod p2c;
 mod selector;
+mod smooth;
 mod splitmix;
 mod table;
 mod weighted;
+mod wheel;
 
 pub use consistent::{Consistent, KetamaConfig};
 pub use eligible::{Eligible, ReadySet, Tried};
@@ -29,6 +31,7 @@ pub use load::{InFlight, NodeLoad};
 pub use node::{Identity, Node, NodeId, NodeSet};
 pub use p2c::{Load, P2c, P2cConfig, PeakEwmaConfig};
 pub use selector::{Build, FailureKind, Outcome, Selector};
+pub use smooth::{SmoothConfig, SmoothRoundRobin};
 pub use weighted::{
     ByChance, ByHash, ByTurn, Candidates, Draw, FNVHash, Fallback, Random, RoundRobin, Start,
     Weighted, WeightedConfig,

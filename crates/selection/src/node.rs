@@ -1,6 +1,6 @@
 //! Nodes, their identity and numbering. WEIGHT SEMANTICS live here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::Index;
@@ -75,6 +75,7 @@ pub struct Node {
     identity: Identity,
     weight: u32,
     ring_name: Option<Arc<str>>,
+    max_fails: Option<u32>,
     load: Arc<NodeLoad>,
 }
 
@@ -89,6 +90,7 @@ impl Node {
             identity: identity.into(),
             weight,
             ring_name: None,
+            max_fails: None,
             load: Arc::default(),
         }
     }
@@ -98,6 +100,17 @@ impl Node {
     pub fn with_ring_name(self, name: impl Into<Arc<str>>) -> Self {
         Self {
             ring_name: Some(name.into()),
+            ..self
+        }
+    }
+
+    /// `max_fails` of nginx's `server` line, in place of the selector's: the algorithms that take
+    /// turns by smooth round robin lower the weight of the node by its `max_fails`th part on each
+    /// failure. 0 leaves the weight alone.
+    #[must_use]
+    pub fn with_max_fails(self, max_fails: u32) -> Self {
+        Self {
+            max_fails: Some(max_fails),
             ..self
         }
     }
@@ -124,6 +137,12 @@ impl Node {
     #[must_use]
     pub fn ring_name(&self) -> Option<&str> {
         self.ring_name.as_deref()
+    }
+
+    /// How many failures take its whole weight, if it differs from what the selector says.
+    #[must_use]
+    pub fn max_fails(&self) -> Option<u32> {
+        self.max_fails
     }
 
     /// The requests in flight and what else is measured of the node.
@@ -216,6 +235,20 @@ impl NodeSet {
             .map(|(id, _)| id)
     }
 
+    /// For each node the one that it was in `previous`, by identity; of doubles the first takes
+    /// the place of the first, and so on. O(n log n).
+    pub(crate) fn matched<'a>(
+        &'a self,
+        previous: &'a Self,
+    ) -> impl Iterator<Item = Option<NodeId>> + 'a {
+        let mut places = BTreeMap::<&Identity, VecDeque<NodeId>>::new();
+        for (id, node) in previous.ids().zip(previous) {
+            places.entry(&node.identity).or_default().push_back(id);
+        }
+        self.iter()
+            .map(move |node| places.get_mut(&node.identity)?.pop_front())
+    }
+
     /// The nodes in the order of their numbers.
     pub fn iter(&self) -> std::slice::Iter<'_, Node> {
         self.nodes.iter()
@@ -284,5 +317,15 @@ mod tests {
         let set = NodeSet::in_order(["b", "a", "b"].map(|name| Node::new(name, 1))).unwrap();
         let names: Vec<_> = set.iter().map(|n| n.identity().to_string()).collect();
         assert_eq!(names, ["b", "a", "b"]);
+    }
+
+    #[test]
+    fn doubles_match_in_order() {
+        let set = |names: &[&str]| {
+            NodeSet::in_order(names.iter().map(|&name| Node::new(name, 1))).unwrap()
+        };
+        let (old, new) = (set(&["b", "a", "b"]), set(&["c", "b", "b", "b", "a"]));
+        let matched: Vec<_> = new.matched(&old).map(|id| id.map(NodeId::index)).collect();
+        assert_eq!(matched, [None, Some(0), Some(2), None, Some(1)]);
     }
 }
