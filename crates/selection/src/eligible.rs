@@ -281,8 +281,7 @@ impl<'a> Eligible<'a> {
         let Some(accept) = self.accept else {
             return bits;
         };
-        let is_accepted =
-            |bit: &u32| NodeId::new(word * 64 + *bit as usize).is_some_and(|node| accept(node));
+        let is_accepted = |bit: &u32| NodeId::new(word * 64 + *bit as usize).is_some_and(accept);
         set_bits(bits)
             .filter(is_accepted)
             .fold(0, |bits, bit| bits | 1 << bit)
@@ -373,7 +372,7 @@ mod tests {
         let mut tried = Tried::new();
         tried.insert(id(10));
         tried.insert(id(640));
-        let accept = |node: NodeId| node.index() % 5 == 0;
+        let accept = |node: NodeId| node.index().is_multiple_of(5);
         let eligible = Eligible::new(&ready).except(&tried).only_if(&accept);
         let members = eligible.members();
         let expected: Vec<_> = (0..800)

@@ -23,13 +23,14 @@
 //!
 //! Building the lanes costs about as much as a few scans, so that they are built only after
 //! [`PATIENCE`] rounds without a change: a wheel on which requests fail all the time scans, as
-//! nginx does, and never pays more than twice that.
+//! nginx does, and pays little more than that. Their memory is taken when the wheel is made.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::{Eligible, Node, NodeId, NodeSet, Tried};
 
 mod lanes;
+mod watch;
 
 use lanes::Lanes;
 
@@ -49,8 +50,9 @@ struct State {
     members: Members,
     /// The rounds in a row that the same members took part in, all with their full weight.
     calm: u32,
-    /// In place of the current weights of the members.
-    lanes: Option<Lanes>,
+    /// While in use, in place of the current weights of the members.
+    lanes: Lanes,
+    in_lanes: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -106,13 +108,16 @@ impl Wheel {
     }
 
     fn with_slots(nodes: &NodeSet, slots: Box<[Slot]>) -> Self {
+        let mut weights: Vec<_> = slots.iter().map(|slot| slot.weight).collect();
+        weights.sort_unstable();
         Self {
             nodes: nodes.clone(),
             state: Mutex::new(State {
-                slots,
+                lanes: Lanes::new(&weights),
+                in_lanes: false,
                 members: Members::All,
                 calm: 0,
-                lanes: None,
+                slots,
             }),
         }
     }
@@ -121,7 +126,7 @@ impl Wheel {
         &self.nodes
     }
 
-    /// One round over the eligible nodes. O(n), or O(distinct weights) while nothing changes.
+    /// One round over the eligible nodes. O(n), or less while nothing changes.
     pub(crate) fn turn(&self, eligible: &Eligible<'_>) -> Option<NodeId> {
         if eligible.is_all_of(self.nodes.len()) {
             self.lock().round(None)
@@ -162,8 +167,8 @@ impl State {
             self.leave_lanes();
             self.members = members.map_or(Members::All, |members| Members::Only(members.clone()));
         }
-        if let Some(lanes) = &mut self.lanes {
-            return lanes.round();
+        if self.in_lanes {
+            return self.lanes.round();
         }
         let chosen = self.scan();
         if self.calm > PATIENCE && self.slots.len() > FEW {
@@ -210,22 +215,25 @@ impl State {
             Members::All => true,
             Members::Only(members) => members.contains(node),
         };
-        let members = (0u32..).map(NodeId::from).zip(&self.slots);
-        self.lanes = Some(Lanes::new(
-            members
-                .filter(|&(node, slot)| takes_part(node) && slot.weight > 0)
-                .map(|(node, slot)| (node, slot.weight, slot.current)),
-        ));
+        let members = (0u32..)
+            .map(NodeId::from)
+            .zip(&self.slots)
+            .filter(|&(node, slot)| takes_part(node) && slot.weight > 0)
+            .map(|(node, slot)| (node, slot.weight, slot.current));
+        self.lanes.fill(members);
+        self.in_lanes = true;
     }
 
     /// Back to current weights that are written out, and to patience.
     fn leave_lanes(&mut self) {
         self.calm = 0;
-        for (node, current) in self.lanes.take().iter().flat_map(Lanes::currents) {
-            if let Some(slot) = self.slots.get_mut(node.index()) {
+        self.in_lanes = false;
+        let slots = &mut self.slots;
+        self.lanes.drain(|node, current| {
+            if let Some(slot) = slots.get_mut(node.index()) {
                 slot.current = current;
             }
-        }
+        });
     }
 }
 

@@ -144,7 +144,7 @@ proptest! {
 #[test]
 fn lanes_are_in_use_while_nothing_changes_and_only_then() {
     let wheel = Wheel::new(&set(&[3; 20]), 1);
-    let in_lanes = |wheel: &Wheel| wheel.lock().lanes.is_some();
+    let in_lanes = |wheel: &Wheel| wheel.lock().in_lanes;
     picks(&wheel, 16);
     assert!(!in_lanes(&wheel));
     picks(&wheel, 1);
@@ -171,8 +171,8 @@ fn the_ground_moves_up_unseen() {
     compare(50);
     {
         let mut state = wheel.lock();
-        let lanes = state.lanes.as_mut().unwrap();
-        lanes.rise_to_the_limit();
+        assert!(state.in_lanes);
+        state.lanes.rise_to_the_limit();
     }
     compare(200);
 }
