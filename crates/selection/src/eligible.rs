@@ -146,13 +146,6 @@ impl Tried {
         self.len == 0
     }
 
-    /// Takes all nodes out; keeps the memory.
-    pub(crate) fn clear(&mut self) {
-        self.inline = [0; INLINE_WORDS];
-        self.spilled.fill(0);
-        self.len = 0;
-    }
-
     /// The nodes in it, by number, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = NodeId> + '_ {
         (0u32..)

@@ -2,7 +2,8 @@
 
 use selection::{
     Build, Consistent, FNVHash, Fallback, KetamaConfig, Load, Node, NodeId, NodeSet, P2c,
-    P2cConfig, PeakEwmaConfig, Random, RoundRobin, Selector, WeightedConfig,
+    P2cConfig, PeakEwmaConfig, Random, RoundRobin, Selector, SmoothConfig, SmoothRoundRobin,
+    WeightedConfig,
 };
 
 /// A selector under test.
@@ -30,6 +31,9 @@ pub(crate) fn selectors() -> Vec<Case> {
         case("p2c peak ewma", false, |n| {
             let load = Load::PeakEwma(PeakEwmaConfig::default());
             boxed::<P2c>(n, &p2c().load(load))
+        }),
+        case("smooth round robin", false, |n| {
+            boxed::<SmoothRoundRobin>(n, &SmoothConfig::default())
         }),
         case("consistent", true, |n| {
             boxed::<Consistent>(n, &KetamaConfig::default())
