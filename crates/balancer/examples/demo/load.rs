@@ -66,17 +66,12 @@ async fn client(proxy: SocketAddr, record: Arc<Record>) -> Tally {
     let mut connection = None;
     while let Some(asked) = record.next() {
         let begun = Instant::now();
-        match ask(
-            proxy,
-            &mut connection,
-            &path(asked.key),
-            &mut tally.connections,
-        )
-        .await
-        {
-            Ok(answer) => tally
-                .samples
-                .push(record.answered(asked, answer, begun.elapsed())),
+        let path = path(asked.key);
+        match ask(proxy, &mut connection, &path, &mut tally.connections).await {
+            Ok(answer) => {
+                let sample = record.answered(asked, answer, begun.elapsed());
+                tally.samples.push(sample);
+            }
             Err(why) => {
                 record.failed(asked, &why.to_string());
                 connection = None;

@@ -104,10 +104,12 @@ impl<S: Selector + ?Sized> Route<S> {
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let Ok(body) = Limited::new(body, BODY_LIMIT).collect().await else {
+            // Or the client is gone, and nobody reads this.
             return status(StatusCode::PAYLOAD_TOO_LARGE);
         };
         let body = body.to_bytes();
         let mut attempts = self.balancer.attempts(head.uri.path().as_bytes());
+        let mut problem = StatusCode::SERVICE_UNAVAILABLE;
         for attempt in 1..=MAX_ATTEMPTS {
             let Some(pick) = attempts.next() else { break };
             match self.forward(pick, &head, body.clone()).await {
@@ -116,11 +118,18 @@ impl<S: Selector + ?Sized> Route<S> {
                     response.headers_mut().insert(ATTEMPTS, attempt);
                     return response;
                 }
-                Err(failure) if may_retry(&head.method, failure) => {}
-                Err(_) => return status(StatusCode::BAD_GATEWAY),
+                Err(failure) => {
+                    problem = match failure {
+                        FailureKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
+                        _ => StatusCode::BAD_GATEWAY,
+                    };
+                    if !may_retry(&head.method, failure) {
+                        break;
+                    }
+                }
             }
         }
-        status(StatusCode::SERVICE_UNAVAILABLE)
+        status(problem)
     }
 
     /// One attempt. The request is in flight for as long as its pick lives: until the answer is

@@ -12,7 +12,7 @@ use crate::Failure;
 use crate::args::{Algorithm, Args};
 use crate::backend::Backend;
 use crate::load::Load;
-use crate::moves::{self, PHASES, Phase, STAGES};
+use crate::moves::{self, PHASES, Phase, STAGES, Violation};
 use crate::pool::{GLANCE, PATIENCE, Pool};
 use crate::proxy::Proxy;
 use crate::record::Record;
@@ -69,8 +69,8 @@ struct Act<'a, S: Build> {
     load: Load,
     /// The backends that may answer, a bit each.
     up: u64,
-    /// The phases that are over: who might answer.
-    phases: Vec<u64>,
+    /// The same, as it was when each of the phases so far began.
+    up_by_phase: Vec<u64>,
 }
 
 impl<'a, S: Build> Act<'a, S> {
@@ -95,17 +95,17 @@ impl<'a, S: Build> Act<'a, S> {
             record,
             load,
             up: (1 << plan.backends) - 1,
-            phases: Vec::new(),
+            up_by_phase: Vec::new(),
         })
     }
 
     /// Lets the phase last until its time is over and every key has been answered in it.
     async fn settle(&mut self) -> Result<(), Failure> {
-        if !self.phases.is_empty() {
+        if !self.up_by_phase.is_empty() {
             self.record.enter_next_stage();
         }
-        let phase = self.phases.len();
-        self.phases.push(self.up);
+        let phase = self.up_by_phase.len();
+        self.up_by_phase.push(self.up);
         self.phase_end += self.plan.phase;
         sleep_until(self.phase_end.into()).await;
         let late = Instant::now() + PATIENCE;
@@ -126,11 +126,8 @@ impl<'a, S: Build> Act<'a, S> {
         self.pool.kill(VICTIM).await?;
         self.up &= !(1 << VICTIM);
         let cut = self.pool.backends()[VICTIM].cut();
-        self.tell(
-            "dies",
-            VICTIM,
-            format_args!("its port refuses, {cut} requests cut"),
-        )?;
+        let text = format_args!("its port refuses, {cut} requests cut");
+        self.tell("dies", VICTIM, text)?;
         let after = self.pool.until(VICTIM, "down", is_down).await?.as_millis();
         let retries = self.record.retries(self.record.stage());
         let text = format_args!(
@@ -176,14 +173,12 @@ impl<'a, S: Build> Act<'a, S> {
             .until(LEAVER, "removed", |backend| backend.is_none())
             .await?;
         self.pool.finish(LEAVER).await?;
-        match self.pool.backends()[LEAVER].cut() {
-            0 => self.tell(
-                "leaves",
-                LEAVER,
-                format_args!("all answered after {after} ms"),
-            ),
-            cut => Err(format!("backend #{LEAVER} was drained, and yet {cut} were cut").into()),
+        let cut = self.pool.backends()[LEAVER].cut();
+        if cut > 0 {
+            return Err(format!("backend #{LEAVER} was drained, and yet {cut} were cut").into());
         }
+        let text = format_args!("all answered after {after} ms");
+        self.tell("leaves", LEAVER, text)
     }
 
     /// Ends the load, then the servers, and adds up.
@@ -191,41 +186,20 @@ impl<'a, S: Build> Act<'a, S> {
         let tally = self.load.finish().await?;
         let took = self.begun.elapsed();
         drop(self.proxy);
-        let owners = |stage| self.record.owners(stage);
-        let phases: Vec<_> = self
-            .phases
-            .iter()
-            .enumerate()
-            .map(|(phase, &up)| Phase {
-                up,
-                owners: owners(2 * phase),
-            })
-            .collect();
-        let changes: Vec<_> = (1..STAGES).step_by(2).map(owners).collect();
-        let mut violations = moves::out_is_out(&phases);
-        if self.plan.algorithm == Algorithm::Consistent {
-            violations.extend(moves::stayers_stay(&phases, &changes));
-        }
+        let phases = phases(&self.record, &self.up_by_phase);
+        let routes = phases
+            .windows(2)
+            .map(|pair| moves::routes(&pair[0], &pair[1]));
+        let retries = std::array::from_fn(|stage| self.record.retries(stage));
         let (failed, first_failures) = self.record.failures();
-        let lines = self
-            .pool
-            .backends()
-            .iter()
-            .map(|backend| self.plan.line(backend));
+        let backends = self.pool.backends().iter();
         let report = Report {
             algorithm: self.plan.algorithm,
-            backends: lines.collect(),
-            columns: Columns::new(
-                self.pool.backends().len(),
-                &tally.samples,
-                std::array::from_fn(|stage| self.record.retries(stage)),
-            ),
+            columns: Columns::new(backends.len(), &tally.samples, retries),
+            backends: backends.map(|backend| self.plan.line(backend)).collect(),
             keys: self.plan.keys,
-            routes: phases
-                .windows(2)
-                .map(|pair| moves::routes(&pair[0], &pair[1]))
-                .collect(),
-            violations,
+            routes: routes.collect(),
+            violations: violations(self.plan.algorithm, &self.record, &phases),
             failed,
             first_failures,
             clients: CLIENTS,
@@ -254,6 +228,28 @@ impl Plan {
             cut: backend.cut(),
         }
     }
+}
+
+/// The settled phases: every other stage, beginning with the first.
+fn phases(record: &Record, up_by_phase: &[u64]) -> Vec<Phase> {
+    let owners = (0..STAGES).step_by(2).map(|stage| record.owners(stage));
+    up_by_phase
+        .iter()
+        .zip(owners)
+        .map(|(&up, owners)| Phase { up, owners })
+        .collect()
+}
+
+fn violations(algorithm: Algorithm, record: &Record, phases: &[Phase]) -> Vec<Violation> {
+    let mut violations = moves::out_is_out(phases);
+    if algorithm == Algorithm::Consistent {
+        let changes: Vec<_> = (1..STAGES)
+            .step_by(2)
+            .map(|stage| record.owners(stage))
+            .collect();
+        violations.extend(moves::stayers_stay(phases, &changes));
+    }
+    violations
 }
 
 fn is_down(backend: Option<&BackendStatus>) -> bool {
