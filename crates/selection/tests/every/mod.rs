@@ -1,10 +1,10 @@
 //! One line for each selector of the crate: what the suites run over.
 
 use selection::{
-    Build, Consistent, FNVHash, Fallback, KetamaConfig, Load, Node, NodeId, NodeSet, P2c,
-    P2cConfig, PeakEwmaConfig, Random, RoundRobin, Selector, SmoothConfig, SmoothRoundRobin,
-    WeightedConfig,
+    Build, Consistent, FNVHash, Fair, FairConfig, Fallback, KetamaConfig, Load, Node, NodeId,
+    NodeSet, P2c, P2cConfig, PeakEwmaConfig, Random, RoundRobin, Selector, WeightedConfig,
 };
+use selection::{SmoothConfig, SmoothRoundRobin};
 
 /// A selector under test.
 pub(crate) struct Case {
@@ -35,6 +35,7 @@ pub(crate) fn selectors() -> Vec<Case> {
         case("smooth round robin", false, |n| {
             boxed::<SmoothRoundRobin>(n, &SmoothConfig::default())
         }),
+        case("fair", false, |n| boxed::<Fair>(n, &FairConfig::default())),
         case("consistent", true, |n| {
             boxed::<Consistent>(n, &KetamaConfig::default())
         }),
