@@ -1,0 +1,345 @@
+//! A reverse proxy: HTTP/1.1 in, a backend chosen by the request path, HTTP/1.1 out.
+//!
+//! ```text
+//! cargo run -p balancer --example reverse_proxy -- 127.0.0.1:8080 10.0.0.1:80 10.0.0.2:80=3
+//! ```
+//!
+//! listens on the first address and shares the paths 1 to 3 between the others.
+//!
+//! What is worth copying:
+//!
+//! - `attempts` gives the next backend when one fails, and never the same twice.
+//! - A request that may have been carried out is sent again only if its method is idempotent, and
+//!   only if its body was small enough to be kept.
+//! - The pick lives in the response body, so the request counts as in flight until its last byte.
+//! - Bodies stream in both directions; nothing but the small request bodies is held in memory.
+//!
+//! It speaks no HTTP/2 and passes on no `Upgrade`.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a program, not the library: it spawns its own background task"
+)]
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use balancer::{Backend, LoadBalancer, Pick, Static, TcpCheck};
+use http::request::Parts;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http_body_util::{BodyExt, Either, Full};
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use selection::Consistent;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut addrs = std::env::args().skip(1);
+    let listen: SocketAddr = addrs.next().ok_or(USAGE)?.parse()?;
+    let backends: Vec<_> = addrs.map(|text| backend(&text)).collect::<Result<_, _>>()?;
+    if backends.is_empty() {
+        return Err(USAGE.into());
+    }
+    tokio::runtime::Runtime::new()?.block_on(run(listen, backends))
+}
+
+/// `ADDRESS` or `ADDRESS=WEIGHT`.
+fn backend(text: &str) -> Result<Backend, Box<dyn Error>> {
+    let (addr, weight) = text.split_once('=').unwrap_or((text, "1"));
+    let addr: SocketAddr = addr.parse()?;
+    Ok(Backend::new(addr).with_weight(weight.parse()?))
+}
+
+async fn run(listen: SocketAddr, backends: Vec<Backend>) -> Result<(), Box<dyn Error>> {
+    let balancer = LoadBalancer::<Consistent>::builder(Static::new(backends), Default::default())
+        .health_check(TcpCheck::new())
+        .build()?;
+    let balancer = Arc::new(balancer);
+    balancer.update().await?;
+    let checks = tokio::spawn(Arc::clone(&balancer).run(std::future::pending()));
+    let listener = TcpListener::bind(listen).await?;
+    Proxy::new(balancer).serve(listener, interrupted()).await;
+    checks.abort();
+    Ok(())
+}
+
+/// Completes on Ctrl-C, or never where it cannot be caught.
+async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending().await
+    }
+}
+
+/// The balancer, and the pool of kept connections to its backends.
+struct Proxy {
+    balancer: Arc<LoadBalancer<Consistent>>,
+    client: Client<HttpConnector, Either<Full<Bytes>, Incoming>>,
+}
+
+type Answer = Response<Either<Leased, Full<Bytes>>>;
+
+impl Proxy {
+    fn new(balancer: Arc<LoadBalancer<Consistent>>) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .build(connector);
+        Self { balancer, client }
+    }
+
+    /// Serves until `shutdown` completes, then lets the requests in flight end.
+    async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
+        let proxy = Arc::new(self);
+        let graceful = GracefulShutdown::new();
+        let mut connections = JoinSet::new();
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            tokio::select! {
+                () = &mut shutdown => break,
+                Some(_) = connections.join_next() => {}
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, peer)) => {
+                        let proxy = Arc::clone(&proxy);
+                        connections.spawn(connection(proxy, stream, peer, graceful.watcher()));
+                    }
+                    // Out of file descriptors, most likely: let some connections end.
+                    Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                }
+            }
+        }
+        drop(listener);
+        // Whoever takes longer is cut off when `connections` is dropped.
+        timeout(SHUTDOWN_TIMEOUT, graceful.shutdown()).await.ok();
+    }
+
+    async fn answer(&self, peer: SocketAddr, request: Request<Incoming>) -> Answer {
+        let (mut head, body) = request.into_parts();
+        if head.method == Method::CONNECT {
+            return plain(StatusCode::NOT_IMPLEMENTED);
+        }
+        prepare(&mut head, peer);
+        let Ok(mut payload) = Payload::read(body).await else {
+            return plain(StatusCode::BAD_REQUEST);
+        };
+        let mut problem = StatusCode::SERVICE_UNAVAILABLE;
+        let mut attempts = self.balancer.attempts(head.uri.path()).take(MAX_ATTEMPTS);
+        while let Some(body) = payload.next()
+            && let Some(pick) = attempts.next()
+        {
+            let failure = match self.forward(&pick, &head, body).await {
+                Ok(response) => {
+                    return response.map(|body| Either::Left(Leased { body, _pick: pick }));
+                }
+                Err(failure) => failure,
+            };
+            problem = failure.status();
+            if !failure.may_retry(&head.method) {
+                break;
+            }
+        }
+        plain(problem)
+    }
+
+    /// The head of the backend's answer, and its body still to come.
+    async fn forward(
+        &self,
+        pick: &Pick,
+        head: &Parts,
+        body: Either<Full<Bytes>, Incoming>,
+    ) -> Result<Response<Incoming>, Failure> {
+        let request = outgoing(pick, head, body).ok_or(Failure::NotSent)?;
+        let mut response = timeout(HEADER_TIMEOUT, self.client.request(request))
+            .await
+            .map_err(|_| Failure::TimedOut)?
+            .map_err(|error| match error.is_connect() {
+                true => Failure::NotSent,
+                false => Failure::Cut,
+            })?;
+        remove_hop_by_hop(response.headers_mut());
+        Ok(response)
+    }
+}
+
+async fn connection(proxy: Arc<Proxy>, stream: TcpStream, peer: SocketAddr, watcher: Watcher) {
+    let service = service_fn(move |request| {
+        let proxy = Arc::clone(&proxy);
+        async move { Ok::<_, Infallible>(proxy.answer(peer, request).await) }
+    });
+    // Without it answers are merely slower.
+    stream.set_nodelay(true).ok();
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .serve_connection(TokioIo::new(stream), service);
+    // A client that breaks off has nobody to report to.
+    watcher.watch(connection).await.ok();
+}
+
+/// How an attempt failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    /// The request did not leave: no connection.
+    NotSent,
+    /// It may have been carried out: the connection broke.
+    Cut,
+    /// It may have been carried out: no answer in time.
+    TimedOut,
+}
+
+impl Failure {
+    /// Whether the same request may go to another backend.
+    fn may_retry(self, method: &Method) -> bool {
+        self == Self::NotSent || method.is_idempotent()
+    }
+
+    fn status(self) -> StatusCode {
+        match self {
+            Self::NotSent | Self::Cut => StatusCode::BAD_GATEWAY,
+            Self::TimedOut => StatusCode::GATEWAY_TIMEOUT,
+        }
+    }
+}
+
+/// The body of a request: kept for a further attempt if it is known to be small.
+enum Payload {
+    Kept(Bytes),
+    Once(Option<Incoming>),
+}
+
+impl Payload {
+    async fn read(body: Incoming) -> hyper::Result<Self> {
+        match body.size_hint().upper() {
+            Some(size) if size <= KEPT_BODY => Ok(Self::Kept(body.collect().await?.to_bytes())),
+            _ => Ok(Self::Once(Some(body))),
+        }
+    }
+
+    /// The body for one more attempt, unless it is spent.
+    fn next(&mut self) -> Option<Either<Full<Bytes>, Incoming>> {
+        match self {
+            Self::Kept(bytes) => Some(Either::Left(Full::new(bytes.clone()))),
+            Self::Once(body) => body.take().map(Either::Right),
+        }
+    }
+}
+
+/// The body of an answer, with the pick that it came from: the request is in flight until the
+/// last byte of it has passed, or the client has left.
+struct Leased {
+    body: Incoming,
+    _pick: Pick,
+}
+
+impl Body for Leased {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The head of a request as it is passed on: `Host` stays what the client asked for.
+fn prepare(head: &mut Parts, peer: SocketAddr) {
+    remove_hop_by_hop(&mut head.headers);
+    // The client writes the length that the body has; the server answered the expectation.
+    head.headers.remove(header::CONTENT_LENGTH);
+    head.headers.remove(header::EXPECT);
+    let peer = peer.ip().to_string();
+    if let Ok(peer) = HeaderValue::from_str(&peer) {
+        head.headers.append(X_FORWARDED_FOR, peer);
+    }
+}
+
+fn outgoing<B>(pick: &Pick, head: &Parts, body: B) -> Option<Request<B>> {
+    let mut uri = http::uri::Parts::default();
+    uri.scheme = Some(Scheme::HTTP);
+    uri.authority = Authority::try_from(pick.addr.to_string()).ok();
+    uri.path_and_query = head
+        .uri
+        .path_and_query()
+        .cloned()
+        .or_else(|| Some(PathAndQuery::from_static("/")));
+    let mut request = Request::new(body);
+    *request.method_mut() = head.method.clone();
+    *request.uri_mut() = Uri::from_parts(uri).ok()?;
+    *request.headers_mut() = head.headers.clone();
+    Some(request)
+}
+
+/// Removes what concerns one connection only: RFC 9110, section 7.6.1.
+fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|names| names.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named.iter().chain(&HOP_BY_HOP) {
+        headers.remove(name);
+    }
+}
+
+fn plain(status: StatusCode) -> Answer {
+    let mut response = Response::new(Either::Right(Full::from(format!("{status}\n"))));
+    *response.status_mut() = status;
+    response
+}
+
+const USAGE: &str = "usage: reverse_proxy LISTEN BACKEND[=WEIGHT]...";
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+const HOP_BY_HOP: [HeaderName; 8] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// A first try and two further backends.
+const MAX_ATTEMPTS: usize = 3;
+
+/// The largest request body that is kept for a further attempt, in bytes.
+const KEPT_BODY: u64 = 64 * 1024;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+#[path = "reverse_proxy/tests.rs"]
+mod tests;
