@@ -37,7 +37,7 @@ use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
@@ -172,6 +172,8 @@ impl Proxy {
                 false => Failure::Cut,
             })?;
         remove_hop_by_hop(response.headers_mut());
+        // A backend that speaks HTTP/1.0 must not end the connection of the client.
+        *response.version_mut() = Version::HTTP_11;
         Ok(response)
     }
 }

@@ -119,7 +119,7 @@ async fn a_request_is_in_flight_until_its_last_byte() {
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         read_head(&mut stream).await;
-        let begin = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nab";
+        let begin = b"HTTP/1.0 200 OK\r\ncontent-length: 4\r\n\r\nab";
         stream.write_all(begin).await.unwrap();
         told.await.unwrap();
         stream.write_all(b"cd").await.unwrap();
@@ -131,6 +131,7 @@ async fn a_request_is_in_flight_until_its_last_byte() {
     let uri = format!("http://{proxy}/").parse().unwrap();
     let response = client.get(uri).await.unwrap();
     assert_eq!((response.status(), in_flight()), (StatusCode::OK, 1));
+    assert_eq!(response.version(), Version::HTTP_11, "1.0 concerns one hop");
     go_on.send(()).unwrap();
     let body = response.collect().await.unwrap().to_bytes();
     assert_eq!(body, "abcd");
