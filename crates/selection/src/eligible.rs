@@ -96,11 +96,28 @@ impl ReadySet {
 /// A growing set of node numbers: the nodes a request has tried, or a walk has passed.
 ///
 /// Up to 256 nodes it lives on the stack.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Tried {
     inline: [u64; INLINE_WORDS],
     spilled: Vec<u64>,
     len: usize,
+}
+
+impl Clone for Tried {
+    fn clone(&self) -> Self {
+        Self {
+            inline: self.inline,
+            spilled: self.spilled.clone(),
+            len: self.len,
+        }
+    }
+
+    /// Reuses the memory.
+    fn clone_from(&mut self, other: &Self) {
+        self.inline = other.inline;
+        self.spilled.clone_from(&other.spilled);
+        self.len = other.len;
+    }
 }
 
 impl Tried {
@@ -252,6 +269,11 @@ impl<'a> Eligible<'a> {
 
     /// All nodes that may be picked, each asked once.
     pub(crate) fn members(&self) -> Tried {
+        self.members_besides(&Tried::new())
+    }
+
+    /// All nodes that may be picked and are not in `asked`; those are not asked again.
+    pub(crate) fn members_besides(&self, asked: &Tried) -> Tried {
         let words = self.ready.words.len();
         let mut members = Tried {
             spilled: Vec::with_capacity(words.saturating_sub(INLINE_WORDS)),
@@ -259,7 +281,8 @@ impl<'a> Eligible<'a> {
         };
         for (index, word) in self.ready.words.iter().enumerate() {
             let tried = self.tried.map_or(0, |tried| tried.word(index));
-            let bits = self.accepted(index, word.load(Ordering::Relaxed) & !tried);
+            let ready = word.load(Ordering::Relaxed);
+            let bits = self.accepted(index, ready & !tried & !asked.word(index));
             match members.inline.get_mut(index) {
                 Some(slot) => *slot = bits,
                 None => members.spilled.push(bits),

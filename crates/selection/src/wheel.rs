@@ -140,6 +140,18 @@ impl Wheel {
         self.lock().round(Some(members))
     }
 
+    /// One round over those of `members` that `joins` lets in, asked in the order of their numbers
+    /// with each node and the best of those that joined before it, if any.
+    ///
+    /// `joins` runs under the lock, so it must be arithmetic and nothing else.
+    pub(crate) fn turn_where(
+        &self,
+        members: &Tried,
+        joins: impl FnMut(NodeId, Option<NodeId>) -> bool,
+    ) -> Option<NodeId> {
+        self.lock().scan_where(members, joins)
+    }
+
     /// One round over `node` alone: its current weight stays, its effective weight recovers.
     #[expect(dead_code, reason = "until the ring takes turns by the wheel")]
     pub(crate) fn recover(&self, node: NodeId) {
@@ -165,7 +177,7 @@ impl State {
     fn round(&mut self, members: Option<&Tried>) -> Option<NodeId> {
         if !self.members.are(members) {
             self.leave_lanes();
-            self.members = members.map_or(Members::All, |members| Members::Only(members.clone()));
+            self.members.set_to(members);
         }
         if self.in_lanes {
             return self.lanes.round();
@@ -194,6 +206,28 @@ impl State {
             }
         }
         self.calm = if round.weakened { 0 } else { self.calm + 1 };
+        self.end(&round)
+    }
+
+    fn scan_where(
+        &mut self,
+        members: &Tried,
+        mut joins: impl FnMut(NodeId, Option<NodeId>) -> bool,
+    ) -> Option<NodeId> {
+        self.leave_lanes();
+        let mut round = Round::default();
+        for node in members.iter() {
+            if let Some(slot) = self.slots.get_mut(node.index())
+                && joins(node, round.best.map(|(best, _)| best))
+            {
+                round.join(node, slot);
+            }
+        }
+        self.end(&round)
+    }
+
+    /// The best of `round` pays for it.
+    fn end(&mut self, round: &Round) -> Option<NodeId> {
         let (chosen, _) = round.best?;
         let slot = self.slots.get_mut(chosen.index())?;
         slot.current = slot.current.saturating_sub(round.total);
@@ -242,6 +276,14 @@ impl Members {
         match self {
             Self::All => members.is_none(),
             Self::Only(these) => members.is_some_and(|members| members.is_same(these)),
+        }
+    }
+
+    fn set_to(&mut self, members: Option<&Tried>) {
+        match (self, members) {
+            (Self::Only(these), Some(members)) => these.clone_from(members),
+            (all, None) => *all = Self::All,
+            (all, Some(members)) => *all = Self::Only(members.clone()),
         }
     }
 }

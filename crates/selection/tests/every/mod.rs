@@ -1,10 +1,11 @@
 //! One line for each selector of the crate: what the suites run over.
 
 use selection::{
-    Build, Consistent, FNVHash, Fair, FairConfig, Fallback, KetamaConfig, Load, Node, NodeId,
-    NodeSet, P2c, P2cConfig, PeakEwmaConfig, Random, RoundRobin, Selector, WeightedConfig,
+    AddressPart, Build, Consistent, FNVHash, Fair, FairConfig, Fallback, IpHash, IpHashConfig,
+    KetamaConfig, LeastConn, LeastConnConfig, Load, ModuloHash, ModuloHashConfig, Node, NodeId,
+    NodeSet, P2c, P2cConfig, PeakEwmaConfig, Random, RandomTwo, RandomTwoConfig, RoundRobin,
+    Selector, SmoothConfig, SmoothRoundRobin, WeightedConfig,
 };
-use selection::{SmoothConfig, SmoothRoundRobin};
 
 /// A selector under test.
 pub(crate) struct Case {
@@ -36,6 +37,22 @@ pub(crate) fn selectors() -> Vec<Case> {
             boxed::<SmoothRoundRobin>(n, &SmoothConfig::default())
         }),
         case("fair", false, |n| boxed::<Fair>(n, &FairConfig::default())),
+        case("hash", false, |n| {
+            boxed::<ModuloHash>(n, &ModuloHashConfig::default())
+        }),
+        case("ip hash", false, |n| {
+            boxed::<IpHash>(n, &IpHashConfig::default())
+        }),
+        case("ip hash full address", false, |n| {
+            let full = IpHashConfig::default().address(AddressPart::Full);
+            boxed::<IpHash>(n, &full)
+        }),
+        case("least conn", false, |n| {
+            boxed::<LeastConn>(n, &LeastConnConfig::default())
+        }),
+        case("random two", false, |n| {
+            boxed::<RandomTwo>(n, &RandomTwoConfig::default().seed(7))
+        }),
         case("consistent", true, |n| {
             boxed::<Consistent>(n, &KetamaConfig::default())
         }),
