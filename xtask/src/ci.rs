@@ -99,6 +99,19 @@ fn doc() -> Result<(), Failure> {
         .run()
 }
 
+/// A consumer of the ring without `std`; it does not compile if anything below links it in.
+fn no_std() -> Result<(), Failure> {
+    let manifest = "crates/ketama/tests/no_std/Cargo.toml";
+    Cargo::new([
+        "check",
+        "--manifest-path",
+        manifest,
+        "--target-dir",
+        "target/no-std",
+    ])
+    .run()
+}
+
 /// The cheap ones first.
 const STEPS: &[Step] = &[
     Step {
@@ -128,6 +141,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "doc",
         run: doc,
+    },
+    Step {
+        name: "no-std",
+        run: no_std,
     },
     Step {
         name: "compat",
