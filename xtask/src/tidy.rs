@@ -2,9 +2,11 @@
 //!
 //! - no file over 500 lines and no function over 60, tests not counted;
 //! - the imports and dependencies that `imports.rs` and `lock.rs` forbid;
-//! - every folder of `test-data` has a README, and all of it stays under 8 MiB.
+//! - every folder of `test-data` has a README, and all of it stays under 8 MiB;
+//! - every test that a document names exists.
 
 mod data;
+mod docs;
 mod imports;
 mod lock;
 mod source;
@@ -41,6 +43,7 @@ fn violations(root: &Path) -> Result<(usize, Vec<String>), Failure> {
     violations.extend(imports::violations(&sources));
     violations.extend(lock::violations(&read(&root.join("Cargo.lock"))?));
     violations.extend(data::violations(&root.join("test-data"))?);
+    violations.extend(docs::violations(root)?);
     Ok((sources.len(), violations))
 }
 

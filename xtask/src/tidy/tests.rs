@@ -245,6 +245,26 @@ fn data_without_readme_and_too_much_data_are_caught() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+#[test]
+fn a_document_that_names_a_test_that_is_gone_is_caught() {
+    let folder = temporary("tidy-docs");
+    let path = |name: &str| folder.join(name);
+    fs::create_dir_all(path("docs")).unwrap();
+    fs::create_dir_all(path("crates/x/tests")).unwrap();
+    fs::write(path("crates/x/tests/a.rs"), "#[test]\nfn holds() {}\n").unwrap();
+    let document = "`x/tests/a.rs::holds`, `std::fmt`\n\n`x/tests/a.rs::hold` `x/b.rs::holds`\n";
+    fs::write(path("docs/semantics.md"), document).unwrap();
+    let violations = docs::violations(&folder).unwrap();
+    assert_eq!(
+        violations,
+        [
+            "docs/semantics.md:3: no test hold in crates/x/tests/a.rs",
+            "docs/semantics.md:3: no test holds in crates/x/b.rs"
+        ]
+    );
+    fs::remove_dir_all(folder).unwrap();
+}
+
 /// An empty folder of this test run.
 fn temporary(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
