@@ -1,12 +1,17 @@
 //! The consistent-hash ring as a selector.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::time::Duration;
 
-use ketama::{Bucket, Continuum, RingConfig};
+use ketama::{Bucket, Continuum, RingConfig, Walk};
 
-use crate::table::{Padded, Table};
-use crate::{Build, BuildError, Eligible, Identity, Node, NodeId, NodeSet, Selector, Tried};
+use crate::wheel::Wheel;
+use crate::{Build, BuildError, Eligible, NodeId, NodeSet, Outcome, ReadySet, Selector, Tried};
+
+mod bound;
+mod names;
+
+use bound::Bound;
+use names::Members;
 
 /// By the consistent-hash ring of nginx: a change of the set moves only the keys it must.
 ///
@@ -18,41 +23,63 @@ use crate::{Build, BuildError, Eligible, Identity, Node, NodeId, NodeSet, Select
 /// nginx gives up after 20 points and takes turns, which loses the key's place while a node is up.
 ///
 /// A node is known to the ring by its ring name, or else by its identity as text. Nodes of one
-/// name share its points, which are those of the heaviest of them, and take turns by weight: the
-/// addresses of one `server` line with a name.
+/// name share its points, which are those of the heaviest of them, and take turns by smooth round
+/// robin: what nginx does with the addresses of a name, and with two lines for one server.
 ///
-/// An empty key is not hashed: such requests take turns by weight.
+/// An empty key is not hashed: such requests take turns by smooth round robin, as in nginx.
+///
+/// # Bounded load
+///
+/// With [`KetamaConfig::balance_factor`] a node whose share of the requests in flight is used up
+/// is passed on the walk like one that is not eligible, so that a hot key overflows to the next
+/// node of its walk.
 ///
 /// # Cost
 ///
-/// A pick is O(1) expected, plus the points walked. Building is that of [`Continuum`].
+/// A pick is O(1) expected, plus the points walked; with bounded load O(n), unless the key's node
+/// is idle and everything is up. Taking turns costs what a pick of
+/// [`SmoothRoundRobin`](crate::SmoothRoundRobin) does. Building is that of [`Continuum`].
 ///
 /// # Source
 ///
 /// nginx 1.31, `ngx_http_upstream_hash_module.c`: `ngx_http_upstream_init_chash`,
-/// `ngx_http_upstream_get_chash_peer`; pingora-load-balancing 0.9, `selection/consistent.rs`.
+/// `ngx_http_upstream_get_chash_peer`; pingora-load-balancing 0.9, `selection/consistent.rs`;
+/// HAProxy 3.5, `lb_chash.c`.
 #[derive(Debug)]
 pub struct Consistent {
     nodes: NodeSet,
+    config: KetamaConfig,
     ring: Continuum,
     members: Members,
-    /// The turns of requests without a key.
-    turns: Turns,
+    /// The turns of nodes of one name, and of requests without a key.
+    wheel: Wheel,
+    /// The nodes whose effective weight may be below their weight.
+    weakened: ReadySet,
 }
 
 /// What besides the nodes decides the choices of [`Consistent`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KetamaConfig {
     /// The layout and limits of the ring; nginx's by default.
     pub ring: RingConfig,
+    /// Another program's ring and key hash, in place of [`ring`](Self::ring).
+    #[cfg(feature = "schemes")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "schemes")))]
+    pub scheme: Option<ketama::SchemeConfig>,
+    /// How much of the mean load by weight a node may have, in percent: 101 and more, as HAProxy's
+    /// `hash-balance-factor`. `None`, the default, sets no bound.
+    pub balance_factor: Option<u32>,
+    /// How many failures take the whole weight of a node out of the turns it has a part in, for
+    /// the nodes that do not say so themselves. 1 by default, as in nginx; 0 for no effect.
+    pub max_fails: u32,
 }
 
 impl KetamaConfig {
     /// Sets the layout and limits of the ring.
     #[must_use]
     pub fn ring(self, ring: RingConfig) -> Self {
-        Self { ring }
+        Self { ring, ..self }
     }
 
     /// A ring of layout V2 with that many points per unit of weight: fewer than the 160 of nginx
@@ -61,32 +88,76 @@ impl KetamaConfig {
     #[cfg_attr(docsrs, doc(cfg(feature = "v2")))]
     #[must_use]
     pub fn point_multiple(self, point_multiple: std::num::NonZeroU32) -> Self {
-        let ring = self.ring.version(ketama::Version::V2 { point_multiple });
-        Self { ring }
+        let version = ketama::Version::V2 { point_multiple };
+        Self {
+            ring: self.ring.clone().version(version),
+            ..self
+        }
+    }
+
+    /// Builds another program's ring and hashes keys as it does.
+    #[cfg(feature = "schemes")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "schemes")))]
+    #[must_use]
+    pub fn scheme(self, scheme: ketama::SchemeConfig) -> Self {
+        let scheme = Some(scheme);
+        Self { scheme, ..self }
+    }
+
+    /// Bounds the load of a node to that percentage of the mean.
+    #[must_use]
+    pub fn balance_factor(self, percent: u32) -> Self {
+        let balance_factor = Some(percent);
+        Self {
+            balance_factor,
+            ..self
+        }
+    }
+
+    /// Sets how many failures take the whole weight of a node out of its turns.
+    #[must_use]
+    pub fn max_fails(self, max_fails: u32) -> Self {
+        Self { max_fails, ..self }
+    }
+
+    fn check(&self) -> Result<(), BuildError> {
+        match self.balance_factor {
+            Some(percent @ 0..=100) => Err(BuildError::OutOfRange {
+                field: "balance_factor",
+                value: percent.to_string(),
+                allowed: "101 and more",
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn build_ring(&self, buckets: &[Bucket]) -> Result<Continuum, ketama::BuildError> {
+        #[cfg(feature = "schemes")]
+        if let Some(scheme) = &self.scheme {
+            return Continuum::with_scheme(buckets, scheme);
+        }
+        Continuum::with_config(buckets, &self.ring)
+    }
+
+    fn is_same_ring(&self, other: &Self) -> bool {
+        #[cfg(feature = "schemes")]
+        if self.scheme != other.scheme {
+            return false;
+        }
+        self.ring == other.ring
     }
 }
 
-/// Which nodes stand behind a bucket of the ring.
-#[derive(Debug)]
-enum Members {
-    /// Bucket i is node i: no two nodes share a name.
-    Same,
-    /// Bucket i is a group of nodes of one name.
-    Named(Box<[Turns]>),
-}
-
-/// Nodes that take turns by weight.
-#[derive(Debug)]
-struct Turns {
-    table: Table,
-    tickets: Padded,
-}
-
-/// One bucket to be: the nodes of one name.
-struct Group {
-    name: Box<str>,
-    addr: Option<SocketAddr>,
-    members: Vec<(NodeId, u32)>,
+impl Default for KetamaConfig {
+    fn default() -> Self {
+        Self {
+            ring: RingConfig::new(),
+            #[cfg(feature = "schemes")]
+            scheme: None,
+            balance_factor: None,
+            max_fails: 1,
+        }
+    }
 }
 
 impl Consistent {
@@ -96,12 +167,20 @@ impl Consistent {
         &self.ring
     }
 
-    /// The walk from the second point on, after the owner of the first, `bucket`, was refused.
-    fn walk_on(
+    /// The first node on `walk` that may be picked.
+    fn first(&self, mut walk: Walk<'_>, may: impl Fn(NodeId) -> bool) -> Option<NodeId> {
+        let bucket = walk.next()?;
+        self.member(bucket, &may)
+            .or_else(|| self.first_behind(bucket, walk, &may))
+    }
+
+    /// [`first`](Self::first) from the second point on, the owner of the first having been
+    /// refused. Apart, to keep the common case small.
+    fn first_behind(
         &self,
         bucket: usize,
-        walk: ketama::Walk<'_>,
-        eligible: &Eligible<'_>,
+        walk: Walk<'_>,
+        may: &impl Fn(NodeId) -> bool,
     ) -> Option<NodeId> {
         let buckets = self.ring.buckets();
         let mut asked = Tried::new();
@@ -109,7 +188,7 @@ impl Consistent {
         // One lap sees every bucket that owns a point; as a rule all are seen long before.
         for bucket in walk.take(self.ring.len()) {
             if asked.insert(NodeId::new(bucket)?) {
-                if let Some(node) = self.member(bucket, eligible) {
+                if let Some(node) = self.member(bucket, may) {
                     return Some(node);
                 }
                 if asked.len() == buckets.len() {
@@ -117,22 +196,87 @@ impl Consistent {
                 }
             }
         }
-        // What is left is drained, or lost each of its points to a bucket listed before it.
+        // What is left is drained, or has no point: its share was rounded to none, or each of its
+        // points is another's.
+        let is_asked = |bucket| NodeId::new(bucket).is_none_or(|id| asked.contains(id));
         (0..buckets.len())
-            .filter(|&bucket| !NodeId::new(bucket).is_none_or(|id| asked.contains(id)))
-            .find_map(|bucket| self.member(bucket, eligible))
+            .filter(|&bucket| buckets[bucket].weight() > 0 && !is_asked(bucket))
+            .find_map(|bucket| self.member(bucket, may))
     }
 
     /// The node behind `bucket` whose turn it is.
-    fn member(&self, bucket: usize, eligible: &Eligible<'_>) -> Option<NodeId> {
+    fn member(&self, bucket: usize, may: &impl Fn(NodeId) -> bool) -> Option<NodeId> {
         match &self.members {
-            Members::Same => {
-                let id = NodeId::new(bucket)?;
-                let drained = self.nodes.get(id)?.weight() == 0;
-                (!drained && eligible.contains(id)).then_some(id)
-            }
-            Members::Named(groups) => groups.get(bucket)?.next(eligible),
+            Members::Same => self.only(NodeId::new(bucket)?, may),
+            Members::Named(groups) => match &**groups.get(bucket)? {
+                &[node] => self.only(node, may),
+                group => {
+                    let mut members = Tried::new();
+                    for &node in group.iter().filter(|&&node| may(node)) {
+                        members.insert(node);
+                    }
+                    self.wheel.turn_among(&members)
+                }
+            },
         }
+    }
+
+    /// A node that shares its points with nobody: its round changes nothing, except that a
+    /// weakened node recovers.
+    fn only(&self, node: NodeId, may: &impl Fn(NodeId) -> bool) -> Option<NodeId> {
+        may(node).then(|| {
+            if self.weakened.ready() > 0 && self.weakened.is_ready(node) && self.wheel.recover(node)
+            {
+                self.weakened.set(node, false);
+            }
+            node
+        })
+    }
+
+    /// The first node on the walk that has room.
+    fn bounded(&self, factor: u32, walk: Walk<'_>, eligible: &Eligible<'_>) -> Option<NodeId> {
+        // An idle node has room whatever the others do; they need not be looked at.
+        if eligible.is_all_of(self.nodes.len())
+            && let Some(node) = self.sole(walk.clone().next()?)
+            && self.nodes.get(node)?.load().in_flight() == 0
+        {
+            return self.only(node, &|_| true);
+        }
+        let members = eligible.members();
+        let bound = Bound::new(&self.nodes, &members, factor)?;
+        let may = |node| members.contains(node) && bound.has_room(node);
+        // Loads move while they are read; if that hides all room, the key's own node takes it.
+        self.first(walk.clone(), may)
+            .or_else(|| self.first(walk, |node| members.contains(node)))
+    }
+
+    /// The node behind `bucket`, if it shares its points with nobody.
+    fn sole(&self, bucket: usize) -> Option<NodeId> {
+        match &self.members {
+            Members::Same => NodeId::new(bucket),
+            Members::Named(groups) => match **groups.get(bucket)? {
+                [node] => Some(node),
+                _ => None,
+            },
+        }
+    }
+
+    fn with_ring(
+        nodes: &NodeSet,
+        config: &KetamaConfig,
+        ring: impl FnOnce(&[Bucket]) -> Result<Continuum, ketama::BuildError>,
+        wheel: Wheel,
+    ) -> Result<Self, BuildError> {
+        config.check()?;
+        let (buckets, members) = names::buckets(nodes);
+        Ok(Self {
+            nodes: nodes.clone(),
+            config: config.clone(),
+            ring: ring(&buckets)?,
+            members,
+            wheel,
+            weakened: ReadySet::none(nodes.len()),
+        })
     }
 }
 
@@ -146,12 +290,20 @@ impl Selector for Consistent {
             return None;
         }
         if key.is_empty() {
-            return self.turns.next(eligible);
+            return self.wheel.turn(eligible);
         }
-        let mut walk = self.ring.walk(self.ring.hash(key));
-        let bucket = walk.next()?;
-        self.member(bucket, eligible)
-            .or_else(|| self.walk_on(bucket, walk, eligible))
+        let walk = self.ring.walk(self.ring.hash(key));
+        match self.config.balance_factor {
+            None => self.first(walk, |node| eligible.contains(node)),
+            Some(factor) => self.bounded(factor, walk, eligible),
+        }
+    }
+
+    fn observe(&self, node: NodeId, outcome: &Outcome, _now: Duration) {
+        if let Outcome::Failure(_) = outcome {
+            self.wheel.failed(node);
+            self.weakened.set(node, true);
+        }
     }
 }
 
@@ -159,93 +311,28 @@ impl Build for Consistent {
     type Config = KetamaConfig;
 
     fn build(nodes: &NodeSet, config: &KetamaConfig) -> Result<Self, BuildError> {
-        Self::with_ring(nodes, |buckets| {
-            Continuum::with_config(buckets, &config.ring)
-        })
+        let wheel = Wheel::new(nodes, config.max_fails);
+        Self::with_ring(nodes, config, |buckets| config.build_ring(buckets), wheel)
     }
 
-    /// Takes over the points of the nodes that stay: one pass over the ring instead of a sort.
+    /// Takes over the points of the nodes that stay, in one pass over the ring instead of a sort,
+    /// and what the nodes are owed in their turns.
     fn rebuild(
         previous: &Self,
         nodes: &NodeSet,
         config: &KetamaConfig,
     ) -> Result<Self, BuildError> {
-        if *previous.ring.config() != config.ring {
-            return Self::build(nodes, config);
-        }
-        Self::with_ring(nodes, |buckets| previous.ring.rebuilt(buckets))
-    }
-}
-
-impl Consistent {
-    fn with_ring(
-        nodes: &NodeSet,
-        ring: impl FnOnce(&[Bucket]) -> Result<Continuum, ketama::BuildError>,
-    ) -> Result<Self, BuildError> {
-        let groups = group_by_name(nodes);
-        let buckets: Vec<_> = groups.iter().map(Group::bucket).collect();
-        let members = if groups.len() == nodes.len() {
-            Members::Same
-        } else {
-            Members::Named(groups.into_iter().map(|g| Turns::of(g.members)).collect())
+        let ring = |buckets: &[_]| match previous.config.is_same_ring(config) {
+            true => previous.ring.rebuilt(buckets),
+            false => config.build_ring(buckets),
         };
-        Ok(Self {
-            nodes: nodes.clone(),
-            ring: ring(&buckets)?,
-            members,
-            turns: Turns::of(nodes.ids().zip(nodes.iter().map(Node::weight))),
-        })
-    }
-}
-
-impl Turns {
-    fn of(weights: impl IntoIterator<Item = (NodeId, u32)>) -> Self {
-        Self {
-            table: Table::of_weights(weights.into_iter()),
-            tickets: Padded::default(),
-        }
-    }
-
-    fn next(&self, eligible: &Eligible<'_>) -> Option<NodeId> {
-        self.table.turn(&self.tickets.0, eligible)
-    }
-}
-
-impl Group {
-    fn bucket(&self) -> Bucket {
-        let weights = self.members.iter().map(|&(_, weight)| weight);
-        let weight = weights.max().unwrap_or(0);
-        match self.addr {
-            Some(addr) => Bucket::new(addr, weight).with_text(self.name.clone()),
-            None => Bucket::from_text(self.name.clone(), weight),
-        }
-    }
-}
-
-/// The nodes by name, each group at the place of its first node.
-fn group_by_name(nodes: &NodeSet) -> Vec<Group> {
-    let mut places = HashMap::<String, usize>::with_capacity(nodes.len());
-    let mut groups = Vec::<Group>::with_capacity(nodes.len());
-    for (id, node) in nodes.ids().zip(nodes) {
-        let name = match node.ring_name() {
-            Some(name) => name.to_owned(),
-            None => node.identity().to_string(),
-        };
-        let member = (id, node.weight());
-        match places.get(&name) {
-            Some(&place) => groups[place].members.push(member),
-            None => {
-                groups.push(Group {
-                    name: name.as_str().into(),
-                    addr: match node.identity() {
-                        Identity::Inet(addr) => Some(*addr),
-                        Identity::Name(_) => None,
-                    },
-                    members: vec![member],
-                });
-                places.insert(name, groups.len() - 1);
+        let wheel = Wheel::carried(&previous.wheel, nodes, config.max_fails);
+        let next = Self::with_ring(nodes, config, ring, wheel)?;
+        for (id, was) in nodes.ids().zip(nodes.matched(&previous.nodes)) {
+            if was.is_some_and(|was| previous.weakened.is_ready(was)) {
+                next.weakened.set(id, true);
             }
         }
+        Ok(next)
     }
-    groups
 }

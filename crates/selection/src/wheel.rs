@@ -153,12 +153,13 @@ impl Wheel {
     }
 
     /// One round over `node` alone: its current weight stays, its effective weight recovers.
-    #[expect(dead_code, reason = "until the ring takes turns by the wheel")]
-    pub(crate) fn recover(&self, node: NodeId) {
+    /// Returns whether it has its full weight again.
+    pub(crate) fn recover(&self, node: NodeId) -> bool {
         let mut state = self.lock();
-        if let Some(slot) = state.slots.get_mut(node.index()) {
+        state.slots.get_mut(node.index()).is_none_or(|slot| {
             slot.effective = slot.weight.min(slot.effective.saturating_add(1));
-        }
+            slot.effective == slot.weight
+        })
     }
 
     /// A request to `node` failed.

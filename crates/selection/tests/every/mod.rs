@@ -1,5 +1,7 @@
 //! One line for each selector of the crate: what the suites run over.
 
+#[cfg(feature = "schemes")]
+use selection::ketama::{Scheme, SchemeConfig};
 use selection::{
     AddressPart, Build, Consistent, FNVHash, Fair, FairConfig, Fallback, IpHash, IpHashConfig,
     KetamaConfig, LeastConn, LeastConnConfig, Load, ModuloHash, ModuloHashConfig, Node, NodeId,
@@ -56,6 +58,20 @@ pub(crate) fn selectors() -> Vec<Case> {
         case("consistent", true, |n| {
             boxed::<Consistent>(n, &KetamaConfig::default())
         }),
+        case("consistent bounded", true, |n| {
+            boxed::<Consistent>(n, &KetamaConfig::default().balance_factor(150))
+        }),
+        case("consistent by names", false, |n| {
+            boxed::<Consistent>(&named(n), &KetamaConfig::default())
+        }),
+        case("consistent by names bounded", false, |n| {
+            boxed::<Consistent>(&named(n), &KetamaConfig::default().balance_factor(150))
+        }),
+        #[cfg(feature = "schemes")]
+        case("consistent libketama", true, |n| {
+            let scheme = SchemeConfig::new(Scheme::LibKetama);
+            boxed::<Consistent>(n, &KetamaConfig::default().scheme(scheme))
+        }),
         #[cfg(feature = "v2")]
         case("consistent v2", true, |n| {
             let multiple = std::num::NonZeroU32::new(10).unwrap();
@@ -82,6 +98,17 @@ fn p2c() -> P2cConfig {
 
 fn boxed<S: Build>(nodes: &NodeSet, config: &S::Config) -> Box<dyn Selector> {
     Box::new(S::build(nodes, config).unwrap())
+}
+
+/// The same nodes, two of three under a name that they share with others.
+fn named(set: &NodeSet) -> NodeSet {
+    let members = set.ids().zip(set).map(|(id, node)| match id.index() % 3 {
+        0 => node.clone(),
+        _ => node
+            .clone()
+            .with_ring_name(format!("group-{}", id.index() % 100 / 10)),
+    });
+    NodeSet::in_order(members).unwrap()
 }
 
 /// Nodes 10.0.x.y:80 of the given weights, numbered in this order.
