@@ -174,3 +174,94 @@ impl Build for RandomTwo {
 
 /// nginx gives up after more than 20 draws that did not complete a pair.
 const DRAWS: u32 = 21;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+    use crate::{InFlight, ReadySet};
+
+    fn nodes(weights: &[u32]) -> NodeSet {
+        let names = weights.iter().enumerate();
+        let nodes = names.map(|(i, &weight)| Node::new(format!("n{i}").as_str(), weight));
+        NodeSet::in_order(nodes).unwrap()
+    }
+
+    /// The rule over a list of slots; `None` where it comes to turns.
+    fn model(
+        slots: &[usize],
+        random: &AtomicU64,
+        may: impl Fn(usize) -> bool,
+        load: impl Fn(usize) -> u32,
+    ) -> Option<usize> {
+        let mut pair = None;
+        for _ in 0..21 {
+            let drawn = splitmix::draw(random) % slots.len() as u64;
+            let node = slots[usize::try_from(drawn).unwrap()];
+            match pair {
+                _ if !may(node) || pair == Some(node) => {}
+                None => pair = Some(node),
+                Some(first) => {
+                    let weight = |node| slots.iter().filter(|&&slot| slot == node).count();
+                    let ratio = |node| f64::from(load(node)) / weight(node) as f64;
+                    let is_worse = ratio(node) > ratio(first);
+                    return Some(if is_worse { first } else { node });
+                }
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn equals_the_model() {
+        let weights = [1, 2, 0, 4, 8];
+        let slots: Vec<_> = [(0, 1), (1, 2), (3, 4), (4, 8)]
+            .into_iter()
+            .flat_map(|(node, weight)| vec![node; weight])
+            .collect();
+        let set = nodes(&weights);
+        let selector = RandomTwo::build(&set, &RandomTwoConfig::default().seed(3)).unwrap();
+        let random = AtomicU64::new(3);
+        let mut held = Vec::new();
+        let mut turns = 0;
+        for round in 0..3000u32 {
+            let ready = ReadySet::all(5);
+            // All up, one down, only one up in turn.
+            for node in 0..5 {
+                let down = (round / 500) % 2 == 1 && node == 4 || round >= 2500 && node != 1;
+                ready.set(NodeId::from(node), !down);
+            }
+            let may = |node: usize| ready.is_ready(NodeId::new(node).unwrap());
+            let load = |node: usize| set[NodeId::new(node).unwrap()].load().in_flight();
+            let theirs = model(&slots, &random, may, load);
+            let ours = selector.pick(b"", &Eligible::new(&ready)).unwrap();
+            match theirs {
+                Some(theirs) => assert_eq!(ours.index(), theirs, "round {round}"),
+                None => turns += 1,
+            }
+            held.push(InFlight::new(Arc::clone(set[ours].load())));
+            if held.len() > 20 {
+                drop(held.swap_remove(round as usize % 20));
+            }
+        }
+        assert!(turns >= 500, "{turns}");
+    }
+
+    #[test]
+    fn a_rebuild_goes_on_with_the_random_numbers() {
+        let set = nodes(&[1, 2, 3]);
+        let config = RandomTwoConfig::default().seed(5);
+        let ready = ReadySet::all(3);
+        let picks = |selector: &RandomTwo, n| -> Vec<_> {
+            let pick = || selector.pick(b"", &Eligible::new(&ready));
+            std::iter::repeat_with(pick).take(n).collect()
+        };
+        let whole = picks(&RandomTwo::build(&set, &config).unwrap(), 40);
+        let first = RandomTwo::build(&set, &config).unwrap();
+        let mut both = picks(&first, 15);
+        let second = RandomTwo::rebuild(&first, &set, &config).unwrap();
+        both.extend(picks(&second, 25));
+        assert_eq!(both, whole);
+    }
+}

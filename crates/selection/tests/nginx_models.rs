@@ -13,7 +13,8 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use selection::{
     Build, Eligible, FailureKind, InFlight, IpHash, IpHashConfig, LeastConn, LeastConnConfig,
-    ModuloHash, ModuloHashConfig, NodeLoad, Outcome, ReadySet, Selector, Tried,
+    LeastTime, LeastTimeConfig, ModuloHash, ModuloHashConfig, NodeLoad, Outcome, ReadySet,
+    Selector, TimeTo, Tried,
 };
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,6 +23,9 @@ struct Peer {
     effective: i64,
     current: i64,
     conns: i64,
+    /// For least_time: the average in ms, and the second of the pick it is idle since.
+    average: i64,
+    checked: i64,
     up: bool,
     tried: bool,
 }
@@ -120,6 +124,64 @@ impl Model {
             1 => self.peers.iter().position(|peer| peer.may() && tied(peer)),
             _ => self.round(tied),
         }
+    }
+}
+
+impl Model {
+    /// `least_time` with fail_timeout 2 at the given second.
+    fn least_time(&mut self, now: i64) -> Option<usize> {
+        let estimate = |peer: &Peer| {
+            let idle = now - peer.checked;
+            let time = match idle {
+                0..=2 => peer.average,
+                _ => peer.average >> (idle / 3).min(63),
+            };
+            let class = if time > 5000 {
+                5000
+            } else {
+                (time / 20 + 1) * 20
+            };
+            class * (1 + peer.conns)
+        };
+        let may = || self.peers.iter().enumerate().filter(|(_, peer)| peer.may());
+        let (mut first, mut best) = may().next()?;
+        for (i, peer) in may() {
+            if estimate(peer) * best.weight < estimate(best) * peer.weight {
+                (first, best) = (i, peer);
+            }
+        }
+        let least = estimate(best);
+        let tied = may().filter(|(_, peer)| estimate(peer) * best.weight == least * peer.weight);
+        let chosen = if tied.count() == 1 {
+            first
+        } else {
+            let (mut total, mut best) = (0, first);
+            for i in first..self.peers.len() {
+                let (peer, weight) = (self.peers[i], self.peers[best].weight);
+                if peer.may() && estimate(&peer) * weight == least * peer.weight {
+                    self.peers[i].current += peer.effective;
+                    total += peer.effective;
+                    self.peers[i].effective = peer.weight.min(peer.effective + 1);
+                    if self.peers[i].current > self.peers[best].current {
+                        best = i;
+                    }
+                }
+            }
+            self.peers[best].current -= total;
+            best
+        };
+        if now - self.peers[chosen].checked > 2 {
+            self.peers[chosen].checked = now;
+        }
+        Some(chosen)
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the cut is the rule")]
+fn averaged(old: i64, value: i64) -> i64 {
+    match old {
+        0 => value,
+        _ => (0.5 + 0.05 * value as f64 + 0.95 * old as f64) as i64,
     }
 }
 
@@ -239,6 +301,50 @@ proptest! {
             let mut model = Model::new(&weights, &up, 1);
             let keys = std::iter::repeat_n(Vec::new(), 30);
             replay(&mut model, selector.as_ref(), keys, |model, _, _| model.round(|_| true));
+        }
+    }
+
+    #[test]
+    fn least_time_equals_the_model(
+        (weights, up) in peers(),
+        requests in prop::collection::vec((0u64..3000, 0u64..700, any::<bool>()), 80),
+    ) {
+        let set = nodes(&weights);
+        let config = LeastTimeConfig::default()
+            .time(TimeTo::LastByte)
+            .fail_timeout(Duration::from_secs(2));
+        let selector = LeastTime::build(&set, &config).unwrap();
+        let mut model = Model::new(&weights, &up, 1);
+        let ready = ReadySet::none(weights.len());
+        for (i, &up) in up.iter().enumerate() {
+            ready.set(id(i), up);
+        }
+        let mut held = std::collections::VecDeque::new();
+        let mut now = Duration::from_secs(1000);
+        for (pause, latency, fails) in requests {
+            now += Duration::from_millis(pause);
+            let clock = || now;
+            let picked = selector.pick(b"", &Eligible::new(&ready).at(&clock));
+            let second = i64::try_from(now.as_secs()).unwrap();
+            prop_assert_eq!(picked.map(selection::NodeId::index), model.least_time(second));
+            let Some(node) = picked else { continue };
+            held.push_back((InFlight::new(Arc::clone(set[node].load())), node, latency, fails));
+            model.peers[node.index()].conns += 1;
+            if held.len() < 3 {
+                continue;
+            }
+            let (_, node, latency, fails) = held.pop_front().unwrap();
+            let peer = &mut model.peers[node.index()];
+            peer.conns -= 1;
+            if fails {
+                peer.checked = second;
+                model.failed(node.index());
+                selector.observe(node, &Outcome::Failure(FailureKind::Timeout), now);
+            } else {
+                let value = i64::try_from(latency).unwrap();
+                peer.average = averaged(peer.average, value);
+                selector.observe(node, &Outcome::success(Duration::from_millis(latency)), now);
+            }
         }
     }
 

@@ -4,9 +4,9 @@
 use selection::ketama::{Scheme, SchemeConfig};
 use selection::{
     AddressPart, Build, Consistent, FNVHash, Fair, FairConfig, Fallback, IpHash, IpHashConfig,
-    KetamaConfig, LeastConn, LeastConnConfig, Load, ModuloHash, ModuloHashConfig, Node, NodeId,
-    NodeSet, P2c, P2cConfig, PeakEwmaConfig, Random, RandomTwo, RandomTwoConfig, RoundRobin,
-    Selector, SmoothConfig, SmoothRoundRobin, WeightedConfig,
+    KetamaConfig, LeastConn, LeastConnConfig, LeastTime, LeastTimeConfig, Load, ModuloHash,
+    ModuloHashConfig, Node, NodeId, NodeSet, P2c, P2cConfig, PeakEwmaConfig, Random, RandomTwo,
+    RandomTwoConfig, RoundRobin, Selector, SmoothConfig, SmoothRoundRobin, WeightedConfig,
 };
 
 /// A selector under test.
@@ -51,6 +51,12 @@ pub(crate) fn selectors() -> Vec<Case> {
         }),
         case("least conn", false, |n| {
             boxed::<LeastConn>(n, &LeastConnConfig::default())
+        }),
+        case("least time", false, |n| {
+            boxed::<LeastTime>(n, &LeastTimeConfig::default())
+        }),
+        case("least time inflight", false, |n| {
+            boxed::<LeastTime>(n, &LeastTimeConfig::default().with_inflight())
         }),
         case("random two", false, |n| {
             boxed::<RandomTwo>(n, &RandomTwoConfig::default().seed(7))
