@@ -97,6 +97,9 @@ pub struct Backend {
     /// Tier 0 serves first; a higher tier only while no backend of a lower one can (nginx
     /// `backup`).
     pub tier: u8,
+    /// The most requests it may have in flight through this balancer; a full backend is passed
+    /// over (nginx `max_conns`). Default: no limit.
+    pub max_in_flight: Option<u32>,
     /// The text by which the ring knows it, in place of the address. Give it one that outlives the
     /// address and its keys stay with it.
     pub ring_name: Option<Arc<str>>,
@@ -112,6 +115,7 @@ impl Backend {
             addr: addr.into(),
             weight: 1,
             tier: 0,
+            max_in_flight: None,
             ring_name: None,
             ext: Extensions::new(),
         }
@@ -127,6 +131,15 @@ impl Backend {
     #[must_use]
     pub fn with_tier(self, tier: u8) -> Self {
         Self { tier, ..self }
+    }
+
+    /// With at most this many requests in flight.
+    #[must_use]
+    pub fn with_max_in_flight(self, max: u32) -> Self {
+        Self {
+            max_in_flight: Some(max),
+            ..self
+        }
     }
 
     /// With this text on the ring.
@@ -149,6 +162,11 @@ impl Backend {
     pub(crate) fn selects_like(&self, other: &Self) -> bool {
         (&self.addr, self.weight, self.tier, &self.ring_name)
             == (&other.addr, other.weight, other.tier, &other.ring_name)
+    }
+
+    /// Whether it is the same in everything that can be compared, that is, all but `ext`.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.selects_like(other) && self.max_in_flight == other.max_in_flight
     }
 }
 

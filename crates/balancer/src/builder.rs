@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use selection::{Build, BuildError, NodeSet, Selector};
 
-use crate::clock::Clock;
+use crate::board::Listener;
 use crate::snapshot::Maker;
-use crate::{ConfigError, Discovery, HealthCheck, LoadBalancer, Options};
+use crate::{ConfigError, Discovery, Event, HealthCheck, LoadBalancer, Options};
 
 /// A balancer in the making.
 pub struct Builder<S: ?Sized> {
@@ -15,6 +15,7 @@ pub struct Builder<S: ?Sized> {
     pub(crate) maker: Maker<S>,
     pub(crate) check: Option<Arc<dyn HealthCheck>>,
     pub(crate) options: Options,
+    pub(crate) listener: Option<Box<Listener>>,
 }
 
 impl<S: Build> Builder<S> {
@@ -33,7 +34,6 @@ impl<S: Build> Builder<S> {
             Maker {
                 build: Box::new(build),
                 erase: |selector| Arc::clone(selector) as Arc<dyn Selector>,
-                clock: Clock::start(),
             },
         )
     }
@@ -55,7 +55,6 @@ impl Builder<dyn Selector> {
             Maker {
                 build: Box::new(build),
                 erase: Arc::clone,
-                clock: Clock::start(),
             },
         )
     }
@@ -77,6 +76,19 @@ impl<S: Selector + ?Sized> Builder<S> {
         Self { options, ..self }
     }
 
+    /// With somebody to tell when a backend becomes fit, or unfit, for requests.
+    ///
+    /// Events come one at a time and in order, on the thread that caused them or one that caused
+    /// an earlier one; no lock is held, so the listener may call the balancer. It should be quick:
+    /// the cause may have been a request.
+    #[must_use]
+    pub fn on_event(self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        Self {
+            listener: Some(Box::new(listener)),
+            ..self
+        }
+    }
+
     /// The balancer, without backends as yet: see [`LoadBalancer::update`] and
     /// [`LoadBalancer::run`].
     ///
@@ -96,6 +108,7 @@ impl<S: Selector + ?Sized> Builder<S> {
             maker,
             check: None,
             options: Options::default(),
+            listener: None,
         }
     }
 }

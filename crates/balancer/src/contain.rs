@@ -21,6 +21,11 @@ pub(crate) async fn contain<F: Future>(future: F) -> Result<F::Output, String> {
     .await
 }
 
+/// The result of `call`, or what it said when it panicked.
+pub(crate) fn contain_now<R>(call: impl FnOnce() -> R) -> Result<R, String> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|payload| message(&*payload))
+}
+
 /// What a panic said.
 pub(crate) fn message(payload: &(dyn Any + Send)) -> String {
     let text = payload

@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use crate::passive::{Phase, Record};
+
 /// How many results in a row turn a backend. 0 acts like 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
@@ -65,64 +67,109 @@ pub(crate) enum Probe {
     Failed,
 }
 
-/// The health of one backend.
+/// What its operator wants of a backend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Admin {
+    /// It serves as far as its health allows.
+    #[default]
+    Enabled,
+    /// No new picks; what is in flight goes on, and so do the health checks.
+    Drain,
+    /// No new picks and no health checks: out for maintenance.
+    Disabled,
+}
+
+/// What a backend is fit for, all in all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Condition {
+    /// It may be picked.
+    Ready,
+    /// It may be picked once, to see whether it is well again.
+    Trial,
+    /// Requests failed on it: out for a while.
+    Ejected,
+    /// Its checks failed.
+    Down,
+    /// It waits for its first check to pass.
+    Unchecked,
+    /// Its operator lets it run empty.
+    Draining,
+    /// Its operator took it out.
+    Disabled,
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ready => "ready",
+            Self::Trial => "trial",
+            Self::Ejected => "ejected",
+            Self::Down => "down",
+            Self::Unchecked => "unchecked",
+            Self::Draining => "draining",
+            Self::Disabled => "disabled",
+        })
+    }
+}
+
+/// The health of one backend: administrative x active x passive.
 #[derive(Clone, Debug)]
 pub(crate) struct Health {
-    enabled: bool,
+    pub(crate) admin: Admin,
     initial: InitialHealth,
     active: Active,
-    /// Results in a row that speak against `active`.
+    /// Results of checks in a row that speak against `active`.
     contrary: u32,
+    pub(crate) record: Record,
 }
 
 impl Health {
     pub(crate) fn new(initial: InitialHealth) -> Self {
         Self {
-            enabled: true,
+            admin: Admin::Enabled,
             initial,
             active: Active::Unknown,
             contrary: 0,
+            record: Record::new(),
         }
-    }
-
-    /// Whether it may be picked.
-    pub(crate) fn is_ready(&self) -> bool {
-        self.enabled && self.is_healthy()
     }
 
     pub(crate) fn active(&self) -> Active {
         self.active
     }
 
-    pub(crate) fn is_enabled(&self) -> bool {
-        self.enabled
-    }
-
-    pub(crate) fn set_enabled(&mut self, enabled: bool) {
-        self.enabled = enabled;
+    pub(crate) fn condition(&self) -> Condition {
+        match (self.admin, self.active, self.record.phase()) {
+            (Admin::Disabled, ..) => Condition::Disabled,
+            (Admin::Drain, ..) => Condition::Draining,
+            (_, Active::Down, _) => Condition::Down,
+            (_, Active::Unknown, _) if self.initial == InitialHealth::Unhealthy => {
+                Condition::Unchecked
+            }
+            (_, _, Phase::Ejected) => Condition::Ejected,
+            (_, _, Phase::Trial) => Condition::Trial,
+            (_, _, Phase::Serving) => Condition::Ready,
+        }
     }
 
     /// Counts the result of a check. A result that agrees with the state forgets the contrary
     /// ones before it: only results in a row count.
     pub(crate) fn probed(&mut self, probe: Probe, thresholds: Thresholds) {
-        let (against, needed, next) = match (self.active, probe) {
-            (Active::Unknown, Probe::Passed) => (true, 1, Active::Up),
-            (Active::Unknown | Active::Up, Probe::Failed) => (true, thresholds.fall, Active::Down),
-            (Active::Down, Probe::Passed) => (true, thresholds.rise, Active::Up),
-            (Active::Up, Probe::Passed) | (Active::Down, Probe::Failed) => (false, 0, self.active),
+        let (needed, next) = match (self.active, probe) {
+            (Active::Unknown, Probe::Passed) => (1, Active::Up),
+            (Active::Unknown | Active::Up, Probe::Failed) => (thresholds.fall, Active::Down),
+            (Active::Down, Probe::Passed) => (thresholds.rise, Active::Up),
+            (Active::Up, Probe::Passed) | (Active::Down, Probe::Failed) => {
+                self.contrary = 0;
+                return;
+            }
         };
-        self.contrary = if against { self.contrary + 1 } else { 0 };
-        if against && self.contrary >= needed {
+        self.contrary += 1;
+        if self.contrary >= needed {
             self.active = next;
             self.contrary = 0;
-        }
-    }
-
-    fn is_healthy(&self) -> bool {
-        match self.active {
-            Active::Unknown => self.initial == InitialHealth::Healthy,
-            Active::Up => true,
-            Active::Down => false,
         }
     }
 }
@@ -143,7 +190,11 @@ mod tests {
                     Probe::Failed
                 };
                 health.probed(probe, thresholds);
-                if health.is_ready() { '+' } else { '-' }
+                if health.condition() == Condition::Ready {
+                    '+'
+                } else {
+                    '-'
+                }
             })
             .collect()
     }
@@ -165,7 +216,7 @@ mod tests {
     #[test]
     fn unhealthy_until_the_first_pass() {
         let mut health = Health::new(InitialHealth::Unhealthy);
-        assert!(!health.is_ready());
+        assert_eq!(health.condition(), Condition::Unchecked);
         assert_eq!(run(&mut health, 5, 3, "FFP"), "--+");
         let mut health = Health::new(InitialHealth::Unhealthy);
         assert_eq!(run(&mut health, 2, 3, "FFFPP"), "----+");
@@ -180,9 +231,33 @@ mod tests {
     #[test]
     fn an_operator_overrules_checks() {
         let mut health = Health::new(InitialHealth::Healthy);
-        health.set_enabled(false);
+        health.admin = Admin::Drain;
         assert_eq!(run(&mut health, 1, 1, "PPFP"), "----");
-        health.set_enabled(true);
-        assert!(health.is_ready());
+        health.admin = Admin::Disabled;
+        assert_eq!(health.condition(), Condition::Disabled);
+        health.admin = Admin::Enabled;
+        assert_eq!(health.condition(), Condition::Ready);
+    }
+
+    /// Rows from the real pingora: all thresholds from 0 to 3, 60 results each.
+    #[test]
+    fn as_pingora() {
+        let rows = include_str!("../../../test-data/pingora-health/transitions.csv");
+        let mut health = Health::new(InitialHealth::Healthy);
+        let mut count = 0;
+        for row in rows.lines().skip(1) {
+            let fields: Vec<u32> = row.split(',').map(|field| field.parse().unwrap()).collect();
+            let [rise, fall, step, passed, ready, _] = fields[..] else {
+                panic!("{row}");
+            };
+            if step == 0 {
+                health = Health::new(InitialHealth::Healthy);
+            }
+            let result = if passed == 1 { "P" } else { "F" };
+            let expected = if ready == 1 { "+" } else { "-" };
+            assert_eq!(run(&mut health, rise, fall, result), expected, "{row}");
+            count += 1;
+        }
+        assert_eq!(count, 960);
     }
 }

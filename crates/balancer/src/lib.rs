@@ -35,6 +35,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc(test(attr(deny(warnings))))]
 
+mod attempts;
 mod backend;
 mod board;
 mod builder;
@@ -42,24 +43,38 @@ mod check;
 mod clock;
 mod contain;
 mod discovery;
+mod drain;
 mod error;
+mod event;
+mod handle;
 mod health;
 mod load_balancer;
+mod members;
 mod options;
+mod passive;
 mod pick;
 mod service;
+mod slow_start;
 mod snapshot;
+mod state;
 mod status;
+mod walk;
 
+pub use attempts::Attempts;
 pub use backend::{Address, Backend};
 pub use builder::Builder;
 pub use check::{HealthCheck, TcpCheck};
 pub use discovery::{Discovery, Static};
+pub use drain::Drain;
 pub use error::{CheckError, ConfigError, DiscoveryError, ParseAddressError, Part, UpdateError};
-pub use health::{Active, InitialHealth, Thresholds};
+pub use event::Event;
+pub use handle::Handle;
+pub use health::{Active, Admin, Condition, InitialHealth, Thresholds};
 pub use load_balancer::LoadBalancer;
 pub use options::Options;
-pub use pick::{Attempts, Pick};
+pub use passive::{Consecutive, MaxFails, Passive};
+pub use pick::Pick;
+pub use slow_start::SlowStart;
 pub use status::{BackendStatus, Status, Update};
 
 /// The selectors that a balancer picks with, re-exported for their types.

@@ -11,11 +11,14 @@ use selection::{Build, BuildError, NodeSet, Selector};
 use crate::board::{Board, Verdict};
 use crate::clock::Clock;
 use crate::contain::{contain, message};
-use crate::health::Active;
+use crate::health::{Active, Admin, Condition};
+use crate::members::Policy;
 use crate::snapshot::{Entry, Found, Maker, Snapshot, Tier};
+use crate::state::Mode;
+use crate::walk::{Accept, Walk};
 use crate::{
-    Address, Attempts, BackendStatus, Builder, ConfigError, Discovery, HealthCheck, Options, Part,
-    Pick, Status, Update, UpdateError,
+    Address, Attempts, Backend, BackendStatus, Builder, ConfigError, Discovery, Drain, Handle,
+    HealthCheck, Options, Part, Pick, Status, Update, UpdateError,
 };
 
 /// Backends from discovery, filtered by health, chosen among by `S`.
@@ -27,12 +30,11 @@ use crate::{
 /// how they are numbered, which are ready, and the selector built over exactly these.
 /// [`select`](Self::select) loads it once, takes no lock and allocates nothing.
 pub struct LoadBalancer<S: Selector + ?Sized> {
-    snapshot: ArcSwap<Snapshot<S>>,
+    pub(crate) snapshot: ArcSwap<Snapshot<S>>,
     pub(crate) board: Arc<Board>,
     pub(crate) discovery: Arc<dyn Discovery>,
     pub(crate) check: Option<Arc<dyn HealthCheck>>,
     pub(crate) options: Options,
-    pub(crate) clock: Clock,
     maker: Arc<Maker<S>>,
     /// Updates take turns: held from the discovery to the publication.
     turn: tokio::sync::Mutex<()>,
@@ -96,13 +98,20 @@ impl LoadBalancer<dyn Selector> {
 
 impl<S: Selector + ?Sized> LoadBalancer<S> {
     pub(crate) fn from_builder(builder: Builder<S>) -> Self {
+        let options = &builder.options;
+        let policy = Policy {
+            initial: options.initial_health,
+            passive: options.passive.clone(),
+            panic_threshold: options.panic_threshold,
+            slow_start: options.slow_start.clone(),
+        };
+        let board = Arc::new(Board::new(policy, Clock::start(), builder.listener));
         Self {
-            snapshot: ArcSwap::from_pointee(Snapshot::empty()),
-            board: Arc::new(Board::new(builder.options.initial_health)),
+            snapshot: ArcSwap::from_pointee(Snapshot::empty(Arc::clone(&board))),
+            board,
             discovery: builder.discovery,
             check: builder.check,
             options: builder.options,
-            clock: builder.maker.clock,
             maker: Arc::new(builder.maker),
             turn: tokio::sync::Mutex::new(()),
             history: Mutex::default(),
@@ -113,7 +122,22 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
     ///
     /// The cost is that of the selector, one load of the snapshot, and two counters.
     pub fn select(&self, key: &[u8]) -> Option<Pick> {
-        self.snapshot.load().pick(key, self.clock).map(Pick::new)
+        let found = self.snapshot.load().select(key);
+        found.or_else(|| self.select_with_care(key, None))
+    }
+
+    /// As [`select`](Self::select), among the backends that meet a condition of the caller's own:
+    /// a zone, a version, what is known of the request.
+    ///
+    /// The selector asks for the condition itself, so that among those that meet it all shares are
+    /// as if there were no others.
+    pub fn select_where(&self, key: &[u8], accept: impl Fn(&Backend) -> bool) -> Option<Pick> {
+        self.select_with_care(key, Some(&accept))
+    }
+
+    /// Lets `look` see the backend for this key, without a request on it: no counter is touched.
+    pub fn peek<R>(&self, key: &[u8], look: impl FnOnce(&Backend) -> R) -> Option<R> {
+        self.snapshot.load().peek(key).map(look)
     }
 
     /// The backends for a request with this key, one after the other and none twice: for retries
@@ -121,15 +145,41 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
     ///
     /// `key` may be borrowed, or owned where the cursor is to outlive it.
     pub fn attempts<K: AsRef<[u8]>>(&self, key: K) -> Attempts<S, K> {
-        Attempts::new(self.snapshot.load_full(), key, self.clock)
+        Attempts::new(self.snapshot.load_full(), key)
+    }
+
+    /// A handle for one worker, with cheaper picks.
+    #[must_use]
+    pub fn handle(self: &Arc<Self>) -> Handle<S> {
+        Handle::new(Arc::clone(self))
     }
 
     /// Lets a backend serve or not, whatever its health, for as long as it is a member. Returns
-    /// whether it is one.
-    ///
-    /// Requests in flight go on; new ones go elsewhere from now on.
+    /// whether it is one. As [`set_admin`](Self::set_admin) with [`Admin::Enabled`] or
+    /// [`Admin::Disabled`].
     pub fn set_enabled(&self, addr: &Address, enabled: bool) -> bool {
-        self.board.set_enabled(&addr.identity(), enabled)
+        let admin = if enabled {
+            Admin::Enabled
+        } else {
+            Admin::Disabled
+        };
+        self.set_admin(addr, admin)
+    }
+
+    /// Sets what its operator wants of a backend, for as long as it is a member. Returns whether
+    /// it is one.
+    ///
+    /// Requests in flight go on in any case.
+    pub fn set_admin(&self, addr: &Address, admin: Admin) -> bool {
+        self.board.set_admin(&addr.identity(), admin).is_some()
+    }
+
+    /// Lets a backend run empty: no new picks from now on. `None` if it is no member.
+    ///
+    /// [`Drain::drained`] returns once its last request has ended.
+    pub fn drain(&self, addr: &Address) -> Option<Drain> {
+        let state = self.board.set_admin(&addr.identity(), Admin::Drain);
+        state.map(Drain::new)
     }
 
     /// Counts the changes of members, weights, tiers and ring names so far.
@@ -141,11 +191,12 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
     /// Members, health, load, and how the updates went.
     #[must_use]
     pub fn status(&self) -> Status {
-        let verdicts = self.board.verdicts();
+        let (verdicts, panicking) = self.board.verdicts();
         let snapshot = self.snapshot.load_full();
         let history = self.history();
         Status {
             generation: snapshot.generation,
+            panicking,
             backends: snapshot
                 .entries()
                 .map(|entry| backend_status(entry, &verdicts))
@@ -155,7 +206,7 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
             last_error: history.last_error.clone(),
             age: history
                 .last_good
-                .map(|then| self.clock.now().saturating_sub(then)),
+                .map(|then| self.board.clock.now().saturating_sub(then)),
         }
     }
 
@@ -180,7 +231,7 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
             Ok(_) => {
                 history.updates += 1;
                 history.last_error = None;
-                history.last_good = Some(self.clock.now());
+                history.last_good = Some(self.board.clock.now());
             }
             Err(error) => {
                 history.failures += 1;
@@ -191,14 +242,34 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
         result
     }
 
-    pub(crate) fn snapshot(&self) -> Arc<Snapshot<S>> {
-        self.snapshot.load_full()
+    /// A pick with all that may stand in its way. If there is none and something has flipped
+    /// meanwhile, it looks again: what was ready at every moment is found, whatever moved.
+    #[cold]
+    pub(crate) fn select_with_care(&self, key: &[u8], accept: Accept<'_>) -> Option<Pick> {
+        for _ in 0..MAX_LOOKS {
+            let turns = self.board.turns();
+            let found = Walk::default().next(&self.snapshot.load(), key, accept);
+            if found.is_some() || self.board.turns() == turns {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// The snapshot, and which stint its members are in. What leaves or comes between the two
+    /// looks has its own publication, and is seen by the next call.
+    pub(crate) fn members(&self) -> (Arc<Snapshot<S>>, BTreeMap<selection::Identity, u64>) {
+        let (verdicts, _) = self.board.verdicts();
+        let stints = verdicts
+            .into_iter()
+            .map(|(identity, verdict)| (identity, verdict.stint));
+        (self.snapshot.load_full(), stints.collect())
     }
 
     async fn discover_and_publish(&self) -> Result<Update, UpdateError> {
-        let started = self.clock.now();
+        let started = self.board.clock.now();
         let found = self.discover().await?;
-        let discovered = self.clock.now();
+        let discovered = self.board.clock.now();
         let previous = self.snapshot.load_full();
         let mut update = compare(&previous, &found);
         update.discovery = discovered.saturating_sub(started);
@@ -209,7 +280,7 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
             self.publish(update.generation, self.build(found, previous).await?);
         }
         if !update.is_unchanged() {
-            update.build = self.clock.now().saturating_sub(discovered);
+            update.build = self.board.clock.now().saturating_sub(discovered);
         }
         Ok(update)
     }
@@ -253,8 +324,16 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
 
     fn publish(&self, generation: u64, tiers: Box<[Tier<S>]>) {
         let seats = tiers.iter().flat_map(Tier::seats).collect();
-        let next = Arc::new(Snapshot { generation, tiers });
-        self.board.seat(seats, || self.snapshot.store(next));
+        let board = Arc::clone(&self.board);
+        let next = Arc::new(Snapshot {
+            generation,
+            tiers,
+            board,
+        });
+        let mut before = None;
+        self.board
+            .seat(seats, || before = Some(self.snapshot.swap(next)));
+        drop(before); // Not under the lock: it may be large.
     }
 
     fn history(&self) -> MutexGuard<'_, History> {
@@ -282,7 +361,7 @@ fn compare<S: Selector + ?Sized>(previous: &Snapshot<S>, found: &Found) -> Updat
         known.insert(&entry.state.identity, &entry.backend);
         match found.get(&entry.state.identity) {
             None => update.removed.push(entry.backend.addr.clone()),
-            Some(backend) if !backend.selects_like(&entry.backend) => {
+            Some(backend) if !backend.is_like(&entry.backend) => {
                 update.changed.push(backend.addr.clone());
             }
             Some(_) => {}
@@ -310,9 +389,13 @@ fn backend_status(
         addr: entry.backend.addr.clone(),
         weight: entry.backend.weight,
         tier: entry.backend.tier,
-        ready: verdict.is_some_and(|verdict| verdict.ready),
-        enabled: verdict.is_some_and(|verdict| verdict.enabled),
+        ready: entry.state.mode() != Mode::Closed,
+        admin: verdict.map_or(Admin::Enabled, |verdict| verdict.admin),
+        condition: verdict.map_or(Condition::Unchecked, |verdict| verdict.condition),
         active: verdict.map_or(Active::Unknown, |verdict| verdict.active),
         in_flight: entry.state.load.in_flight(),
     }
 }
+
+/// Nothing flips that often between two looks.
+const MAX_LOOKS: usize = 16;

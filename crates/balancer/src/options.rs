@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{ConfigError, InitialHealth};
+use crate::{ConfigError, InitialHealth, Passive, SlowStart};
 
 /// How often to look, how much at once, and what to do in doubt.
 #[derive(Clone, Debug)]
@@ -23,6 +23,14 @@ pub struct Options {
     /// An update that finds fewer backends than this is refused, and the last good set serves on.
     /// Default: 0, so that an empty answer is applied.
     pub min_backends: usize,
+    /// How failed requests count. Default: not at all.
+    pub passive: Passive,
+    /// If in every tier less than this share of the enabled weight is ready, in percent, then
+    /// health is taken for unreliable and ignored: all that their operators let serve do. 0 to
+    /// 100; default: 0, never.
+    pub panic_threshold: u8,
+    /// How a backend that comes, or comes back, is eased in. Default: not at all.
+    pub slow_start: Option<SlowStart>,
 }
 
 impl Default for Options {
@@ -34,6 +42,9 @@ impl Default for Options {
             parallel_checks: 64,
             initial_health: InitialHealth::Healthy,
             min_backends: 0,
+            passive: Passive::Off,
+            panic_threshold: 0,
+            slow_start: None,
         }
     }
 }
@@ -93,11 +104,47 @@ impl Options {
         }
     }
 
+    /// With failed requests counted by these rules: [`passive`](Self::passive).
+    #[must_use]
+    pub fn passive(self, passive: Passive) -> Self {
+        Self { passive, ..self }
+    }
+
+    /// With this [`panic_threshold`](Self::panic_threshold).
+    #[must_use]
+    pub fn panic_threshold(self, panic_threshold: u8) -> Self {
+        Self {
+            panic_threshold,
+            ..self
+        }
+    }
+
+    /// With this [`slow_start`](Self::slow_start).
+    #[must_use]
+    pub fn slow_start(self, slow_start: SlowStart) -> Self {
+        Self {
+            slow_start: Some(slow_start),
+            ..self
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         not_zero("update_interval", self.update_interval)?;
         not_zero("check_interval", self.check_interval)?;
         within("check_jitter", u64::from(self.check_jitter), 0, 100)?;
-        within("parallel_checks", self.parallel_checks as u64, 1, u64::MAX)
+        within("parallel_checks", self.parallel_checks as u64, 1, u64::MAX)?;
+        within("panic_threshold", u64::from(self.panic_threshold), 0, 100)?;
+        if let Passive::Consecutive(rule) = &self.passive {
+            not_zero("passive.base", rule.base)?;
+            let percent = u64::from(rule.max_ejection_percent);
+            within("passive.max_ejection_percent", percent, 0, 100)?;
+        }
+        if let Some(slow_start) = &self.slow_start {
+            not_zero("slow_start.window", slow_start.window)?;
+            let percent = u64::from(slow_start.start_percent);
+            within("slow_start.start_percent", percent, 1, 100)?;
+        }
+        Ok(())
     }
 }
 

@@ -1,19 +1,23 @@
-//! What a request holds: its backend, and the cursor over further ones.
+//! What a request holds: its backend.
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
-use selection::{InFlight, NodeLoad, Outcome, Selector, Tried};
+use selection::{FailureKind, InFlight, NodeLoad, Outcome};
 
 use crate::Backend;
-use crate::clock::Clock;
-use crate::snapshot::{Entry, Snapshot};
+use crate::passive::Picked;
+use crate::snapshot::Entry;
+use crate::state::Mode;
 
 /// A backend picked for one request, which counts as in flight on it until this is dropped.
 #[must_use = "dropping it ends the request"]
 pub struct Pick {
     lease: InFlight<Leased>,
+    /// Set unless it was picked in good health, when its success can clear nothing.
+    picked: Option<Picked>,
 }
 
 /// The entry that a pick keeps alive, and with it the counter.
@@ -25,11 +29,32 @@ impl AsRef<NodeLoad> for Leased {
     }
 }
 
+impl Drop for Leased {
+    /// Runs after the lease that holds it has counted itself out.
+    fn drop(&mut self) {
+        self.0.state.request_ended();
+    }
+}
+
 impl Pick {
-    pub(crate) fn new(entry: &Arc<Entry>) -> Self {
-        Self {
-            lease: InFlight::new(Leased(Arc::clone(entry))),
+    /// Counts a request on the backend, unless it is full or may not be picked after all.
+    pub(crate) fn claim(entry: &Arc<Entry>) -> Option<Self> {
+        let lease = InFlight::new(Leased(Arc::clone(entry)));
+        let state = &entry.state;
+        if entry.is_overfull() {
+            return None;
         }
+        let picked = match state.mode() {
+            Mode::Open => None,
+            Mode::Suspect => Some(entry.picked(false)),
+            Mode::Trial if state.take_trial() => {
+                let picked = entry.picked(true);
+                entry.board.trial_taken(&state.identity);
+                Some(picked)
+            }
+            Mode::Trial | Mode::Closed => return None,
+        };
+        Some(Self { lease, picked })
     }
 
     /// The requests in flight on the backend, this one included.
@@ -38,18 +63,35 @@ impl Pick {
         self.entry().state.load.in_flight()
     }
 
-    /// Ends the request and tells the selector what became of it.
+    /// Ends the request and tells what became of it: the selector, and the backend's health if
+    /// failures are to count.
     ///
     /// Dropping the pick instead is as good as [`Outcome::Cancelled`]: it tells nothing of the
     /// backend.
-    pub fn complete(self, outcome: Outcome) {
+    pub fn complete(mut self, outcome: Outcome) {
+        let picked = self.picked;
+        if !matches!(outcome, Outcome::Cancelled) {
+            self.picked = None; // From here on there is nothing to give back.
+        }
         let entry = self.entry();
-        let now = entry.clock.now();
+        let now = entry.board.clock.now();
         entry.selector.observe(entry.node, &outcome, now);
+        if entry.board.is_passive {
+            entry.judge(&outcome, picked);
+        }
     }
 
     fn entry(&self) -> &Entry {
         &self.lease.owner().0
+    }
+}
+
+impl Drop for Pick {
+    fn drop(&mut self) {
+        if self.picked.is_some_and(|picked| picked.trial) {
+            let entry = self.entry();
+            entry.board.trial_given_back(&entry.state.identity);
+        }
     }
 }
 
@@ -67,60 +109,54 @@ impl fmt::Debug for Pick {
     }
 }
 
-/// The backends for one request, each another one, best first: for retries and hedges.
-///
-/// It owns the snapshot it began on, so it may be held across `.await`; a backend that failed a
-/// check, was disabled or was removed meanwhile is passed over all the same.
-pub struct Attempts<S: ?Sized, K> {
-    snapshot: Arc<Snapshot<S>>,
-    key: K,
-    clock: Clock,
-    /// The index of the tier it is in, and what it has had of it.
-    tier: usize,
-    tried: Tried,
-}
+impl Entry {
+    /// Whether more requests are in flight than it may have, one that is just being picked
+    /// included.
+    fn is_overfull(&self) -> bool {
+        let max = self.backend.max_in_flight;
+        max.is_some_and(|max| self.state.load.in_flight() > max)
+    }
 
-impl<S: Selector + ?Sized, K: AsRef<[u8]>> Attempts<S, K> {
-    pub(crate) fn new(snapshot: Arc<Snapshot<S>>, key: K, clock: Clock) -> Self {
-        Self {
-            snapshot,
-            key,
-            clock,
-            tier: 0,
-            tried: Tried::new(),
+    /// Whether one more request would keep its limit.
+    pub(crate) fn has_room(&self) -> bool {
+        let max = self.backend.max_in_flight;
+        max.is_none_or(|max| self.state.load.in_flight() < max)
+    }
+
+    fn picked(&self, trial: bool) -> Picked {
+        let at = self.board.clock.now();
+        Picked { at, trial }
+    }
+
+    fn judge(&self, outcome: &Outcome, picked: Option<Picked>) {
+        let identity = &self.state.identity;
+        let in_good_health = Picked {
+            at: Duration::ZERO,
+            trial: false,
+        };
+        match outcome {
+            // Nothing to clear, as a rule; whoever was picked before a failure clears nothing
+            // under nginx's rules, but ends a row of failures under the others.
+            Outcome::Success { .. } if picked.is_none() && self.state.mode() == Mode::Open => {}
+            Outcome::Success { .. } => {
+                let picked = picked.unwrap_or(in_good_health);
+                self.board.succeeded(identity, picked);
+            }
+            Outcome::Failure(kind) => {
+                let picked = picked.unwrap_or(in_good_health);
+                self.board.failed(identity, picked, &reason(*kind));
+            }
+            _ => {}
         }
     }
 }
 
-impl<S: Selector + ?Sized, K: AsRef<[u8]>> Iterator for Attempts<S, K> {
-    type Item = Pick;
-
-    fn next(&mut self) -> Option<Pick> {
-        while let Some(tier) = self.snapshot.tiers.get(self.tier) {
-            let found = tier.pick_except(self.key.as_ref(), &self.tried, self.clock);
-            let Some(entry) = found else {
-                self.tier += 1;
-                self.tried = Tried::new();
-                continue;
-            };
-            if !self.tried.insert(entry.node) {
-                // A selector that breaks its contract must not keep a request for ever.
-                return None;
-            }
-            if entry.state.is_ready() {
-                return Some(Pick::new(entry));
-            }
-        }
-        None
-    }
-}
-
-impl<S: ?Sized, K: fmt::Debug> fmt::Debug for Attempts<S, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Attempts")
-            .field("key", &self.key)
-            .field("tier", &self.tier)
-            .field("tried", &self.tried.len())
-            .finish_non_exhaustive()
+fn reason(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::Connect => "a request could not connect",
+        FailureKind::Timeout => "a request timed out",
+        FailureKind::Protocol => "a connection broke",
+        FailureKind::Status => "an answer said the server failed",
+        _ => "a request failed",
     }
 }

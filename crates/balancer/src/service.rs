@@ -55,7 +55,7 @@ async fn follow_discovery<S: Selector + ?Sized>(balancer: Arc<LoadBalancer<S>>) 
             }
         }
         let wait = pause(balancer.options.update_interval, failures);
-        let next = balancer.clock.now().saturating_add(wait);
+        let next = balancer.board.clock.now().saturating_add(wait);
         let woken = async {
             match changed_already {
                 Some(result) => result,
@@ -63,7 +63,7 @@ async fn follow_discovery<S: Selector + ?Sized>(balancer: Arc<LoadBalancer<S>>) 
             }
         };
         tokio::select! {
-            () = wait_until(balancer.clock, Some(next)) => {}
+            () = wait_until(balancer.board.clock, Some(next)) => {}
             () = quiet_if_panicked(woken) => {}
         }
     }
@@ -116,15 +116,22 @@ fn pause(interval: Duration, failures: u32) -> Duration {
 struct Prober<S: Selector + ?Sized> {
     balancer: Arc<LoadBalancer<S>>,
     check: Arc<dyn HealthCheck>,
-    targets: BTreeMap<Identity, Arc<Entry>>,
+    targets: BTreeMap<Identity, Target>,
     /// When each target is to be checked next, unless its check is under way.
     due: BTreeSet<(Duration, Identity)>,
     running: JoinSet<Done>,
 }
 
+/// A backend to check, and which membership of it.
+#[derive(Clone)]
+struct Target {
+    entry: Arc<Entry>,
+    stint: u64,
+}
+
 /// A check that ended.
 struct Done {
-    entry: Arc<Entry>,
+    target: Target,
     started: Duration,
     /// `Err` holds what it said when it panicked.
     result: Result<Result<(), CheckError>, String>,
@@ -147,7 +154,7 @@ impl<S: Selector + ?Sized> Prober<S> {
         loop {
             self.start_due();
             let next = self.next_start();
-            let clock = self.balancer.clock;
+            let clock = self.balancer.board.clock;
             tokio::select! {
                 changed = publications.changed() => match changed {
                     Ok(()) => self.follow_members(),
@@ -161,17 +168,22 @@ impl<S: Selector + ?Sized> Prober<S> {
 
     /// Takes up new members, to be checked at once, and drops those that left.
     fn follow_members(&mut self) {
-        let snapshot = self.balancer.snapshot();
-        let now = self.balancer.clock.now();
+        let (snapshot, stints) = self.balancer.members();
+        let now = self.balancer.board.clock.now();
         let mut before = std::mem::take(&mut self.targets);
         for entry in snapshot.entries() {
             let identity = &entry.state.identity;
             let known = before.remove(identity);
-            if !known.is_some_and(|known| Arc::ptr_eq(&known.state, &entry.state)) {
-                self.due.retain(|(_, due)| due != identity);
+            let stint = stints.get(identity).copied().unwrap_or_default();
+            if known.as_ref().is_none_or(|known| known.stint != stint) {
+                if known.is_some() {
+                    self.due.retain(|(_, due)| due != identity);
+                }
                 self.due.insert((now, identity.clone()));
             }
-            self.targets.insert(identity.clone(), Arc::clone(entry));
+            let entry = Arc::clone(entry);
+            self.targets
+                .insert(identity.clone(), Target { entry, stint });
         }
         if !before.is_empty() {
             self.due
@@ -180,14 +192,21 @@ impl<S: Selector + ?Sized> Prober<S> {
     }
 
     fn start_due(&mut self) {
-        let now = self.balancer.clock.now();
+        let now = self.balancer.board.clock.now();
         while self.next_start().is_some_and(|time| time <= now) {
             let Some((_, identity)) = self.due.pop_first() else {
                 return;
             };
-            if let Some(entry) = self.targets.get(&identity) {
-                let check = Arc::clone(&self.check);
-                self.running.spawn(probe(check, Arc::clone(entry), now));
+            match self.targets.get(&identity) {
+                Some(target) if target.entry.state.is_unchecked() => {
+                    let next = now.saturating_add(self.wait());
+                    self.due.insert((next, identity));
+                }
+                Some(target) => {
+                    let check = Arc::clone(&self.check);
+                    self.running.spawn(probe(check, target.clone(), now));
+                }
+                None => {}
             }
         }
     }
@@ -209,36 +228,44 @@ impl<S: Selector + ?Sized> Prober<S> {
             return;
         };
         self.tell(&done);
-        let identity = &done.entry.state.identity;
-        let is_target = |entry: &Arc<Entry>| Arc::ptr_eq(&entry.state, &done.entry.state);
-        if self.targets.get(identity).is_some_and(is_target) {
-            let options = &self.balancer.options;
-            let wait = jittered(options.check_interval, options.check_jitter);
-            let next = done.started.saturating_add(wait);
+        let identity = &done.target.entry.state.identity;
+        let is_current = |target: &Target| target.stint == done.target.stint;
+        if self.targets.get(identity).is_some_and(is_current) {
+            let next = done.started.saturating_add(self.wait());
             self.due.insert((next, identity.clone()));
         }
     }
 
+    /// The time between the starts of two checks of a backend.
+    fn wait(&self) -> Duration {
+        let options = &self.balancer.options;
+        jittered(options.check_interval, options.check_jitter)
+    }
+
     fn tell(&self, done: &Done) {
-        let state = &done.entry.state;
-        let thresholds = self.check.thresholds();
-        let board = &self.balancer.board;
+        let Target { entry, stint } = &done.target;
+        let identity = &entry.state.identity;
+        let tell = |probe, reason: &dyn std::fmt::Display| {
+            let thresholds = self.check.thresholds();
+            let board = &self.balancer.board;
+            board.probed(identity, *stint, (probe, thresholds), reason);
+        };
         match &done.result {
-            Ok(Ok(())) => board.probed(state, Probe::Passed, thresholds, &"check passed"),
-            Ok(Err(cause)) => board.probed(state, Probe::Failed, thresholds, cause),
+            Ok(Ok(())) => tell(Probe::Passed, &"a check passed"),
+            Ok(Err(cause)) => tell(Probe::Failed, cause),
             Err(message) => {
-                error!(backend = %state.identity, %message, "a health check panicked, which counts as no result");
+                error!(backend = %identity, %message, "a health check panicked, which counts as no result");
             }
         }
     }
 }
 
-async fn probe(check: Arc<dyn HealthCheck>, entry: Arc<Entry>, started: Duration) -> Done {
+async fn probe(check: Arc<dyn HealthCheck>, target: Target, started: Duration) -> Done {
     let after = check.timeout();
-    let result = contain(timeout(after, check.check(&entry.backend))).await;
+    let result = contain(timeout(after, check.check(&target.entry.backend))).await;
     Done {
         result: result.map(|ended| ended.unwrap_or(Err(CheckError::TimedOut { after }))),
-        entry,
+        target,
         started,
     }
 }

@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use selection::{BuildError, Eligible, Identity, Node, NodeId, NodeSet, ReadySet, Selector, Tried};
+use selection::{BuildError, Eligible, Identity, Node, NodeId, NodeSet, ReadySet, Selector};
 
-use crate::Backend;
-use crate::board::{Seat, State};
-use crate::clock::Clock;
+use crate::board::Board;
+use crate::members::Seat;
+use crate::state::{Mode, State};
+use crate::walk::Walk;
+use crate::{Backend, Pick};
 
 /// Makes a selector over a set of nodes, with the config that was given once.
 pub(crate) struct Maker<S: ?Sized> {
     pub(crate) build: Box<BuildFn<S>>,
     pub(crate) erase: fn(&Arc<S>) -> Arc<dyn Selector>,
-    pub(crate) clock: Clock,
 }
 
 type BuildFn<S> =
@@ -25,6 +26,7 @@ pub(crate) struct Snapshot<S: ?Sized> {
     pub(crate) generation: u64,
     /// Ascending by number.
     pub(crate) tiers: Box<[Tier<S>]>,
+    pub(crate) board: Arc<Board>,
 }
 
 /// The backends of one tier, with a selector of their own: those of the other tiers take no share.
@@ -33,8 +35,10 @@ pub(crate) struct Tier<S: ?Sized> {
     nodes: NodeSet,
     /// By node number.
     pub(crate) entries: Box<[Arc<Entry>]>,
-    ready: Arc<ReadySet>,
+    pub(crate) ready: Arc<ReadySet>,
     selector: Arc<S>,
+    /// Whether any of them has a limit of requests in flight.
+    pub(crate) is_limited: bool,
 }
 
 /// One backend in one generation.
@@ -44,29 +48,45 @@ pub(crate) struct Entry {
     pub(crate) state: Arc<State>,
     /// What picked it, to be told how the request ended.
     pub(crate) selector: Arc<dyn Selector>,
-    pub(crate) clock: Clock,
+    pub(crate) board: Arc<Board>,
 }
 
 // ===== impl Snapshot =====
 
 impl<S: Selector + ?Sized> Snapshot<S> {
-    pub(crate) fn empty() -> Self {
+    pub(crate) fn empty(board: Arc<Board>) -> Self {
         Self {
             generation: 0,
             tiers: Box::default(),
+            board,
         }
     }
 
-    /// The backend for `key`, of the lowest tier that has one.
-    pub(crate) fn pick(&self, key: &[u8], clock: Clock) -> Option<&Arc<Entry>> {
-        let now = || clock.now();
-        self.tiers
-            .iter()
-            .find_map(|tier| tier.pick(key, &Eligible::new(&tier.ready).at(&now)))
+    /// A request on the backend for `key`, as long as everything is plain: nothing is due, no
+    /// limits, and the backend is not just being closed. `None` may mean that it is not.
+    pub(crate) fn select(&self, key: &[u8]) -> Option<Pick> {
+        Pick::claim(self.pick_plainly(key)?)
+    }
+
+    /// As [`select`](Self::select), without a request, and certain.
+    pub(crate) fn peek(&self, key: &[u8]) -> Option<&Backend> {
+        match self.pick_plainly(key) {
+            Some(entry) if entry.state.mode() == Mode::Open => Some(&entry.backend),
+            _ => Walk::default().peek(self, key),
+        }
     }
 
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
         self.tiers.iter().flat_map(|tier| &tier.entries)
+    }
+
+    fn pick_plainly(&self, key: &[u8]) -> Option<&Arc<Entry>> {
+        if !self.board.is_quiet() {
+            return None;
+        }
+        let now = || self.board.clock.now();
+        let tier = self.tiers.first().filter(|tier| !tier.is_limited)?;
+        tier.pick(key, &Eligible::new(&tier.ready).at(&now))
     }
 
     fn tier(&self, number: u8) -> Option<&Tier<S>> {
@@ -75,27 +95,17 @@ impl<S: Selector + ?Sized> Snapshot<S> {
 }
 
 impl<S: Selector + ?Sized> Tier<S> {
-    /// As [`Snapshot::pick`], in this tier and less the nodes tried before.
-    pub(crate) fn pick_except(
-        &self,
-        key: &[u8],
-        tried: &Tried,
-        clock: Clock,
-    ) -> Option<&Arc<Entry>> {
-        let now = || clock.now();
-        let eligible = Eligible::new(&self.ready).except(tried).at(&now);
-        self.pick(key, &eligible)
-    }
-
     pub(crate) fn seats(&self) -> impl Iterator<Item = Seat> {
         self.entries.iter().map(|entry| Seat {
             state: Arc::clone(&entry.state),
             ready: Arc::clone(&self.ready),
             node: entry.node,
+            tier: self.number,
+            weight: entry.backend.weight,
         })
     }
 
-    fn pick(&self, key: &[u8], eligible: &Eligible<'_>) -> Option<&Arc<Entry>> {
+    pub(crate) fn pick(&self, key: &[u8], eligible: &Eligible<'_>) -> Option<&Arc<Entry>> {
         let node = self.selector.pick(key, eligible)?;
         self.entries.get(node.index())
     }
@@ -180,7 +190,7 @@ impl Found {
         }
         tiers
             .into_iter()
-            .map(|(number, seats)| Tier::new(number, seats, previous.tier(number), maker))
+            .map(|(number, seats)| Tier::new(number, seats, previous, maker))
             .collect()
     }
 }
@@ -189,9 +199,10 @@ impl<S: Selector + ?Sized> Tier<S> {
     fn new(
         number: u8,
         seats: Vec<(Backend, Arc<State>)>,
-        previous: Option<&Self>,
+        snapshot: &Snapshot<S>,
         maker: &Maker<S>,
     ) -> Result<Self, BuildError> {
+        let previous = snapshot.tier(number);
         let (nodes, selector) = match previous {
             Some(tier) if tier.selects_like(&seats) => {
                 (tier.nodes.clone(), Arc::clone(&tier.selector))
@@ -204,6 +215,9 @@ impl<S: Selector + ?Sized> Tier<S> {
                 (nodes, selector)
             }
         };
+        let is_limited = seats
+            .iter()
+            .any(|(backend, _)| backend.max_in_flight.is_some());
         let told = (maker.erase)(&selector);
         let entries = nodes.ids().zip(seats).map(|(node, (backend, state))| {
             Arc::new(Entry {
@@ -211,7 +225,7 @@ impl<S: Selector + ?Sized> Tier<S> {
                 node,
                 state,
                 selector: Arc::clone(&told),
-                clock: maker.clock,
+                board: Arc::clone(&snapshot.board),
             })
         });
         Ok(Self {
@@ -220,6 +234,7 @@ impl<S: Selector + ?Sized> Tier<S> {
             ready: Arc::new(ReadySet::none(nodes.len())),
             nodes,
             selector,
+            is_limited,
         })
     }
 

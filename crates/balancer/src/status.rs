@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-use crate::health::Active;
+use crate::health::{Active, Admin, Condition};
 use crate::{Address, UpdateError};
 
 /// What an update changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Update {
-    /// The generation that serves now. It grows with every change of members, weights, tiers or
-    /// ring names, and with nothing else.
+    /// The generation that serves now. It grows with every change of members, weights, tiers,
+    /// ring names or limits, and with nothing else.
     pub generation: u64,
     /// Backends that were not members before, in the order of their identities.
     pub added: Vec<Address>,
     /// Backends that are no members any more.
     pub removed: Vec<Address>,
-    /// Members whose weight, tier or ring name is another.
+    /// Members whose weight, tier, ring name or limit is another.
     pub changed: Vec<Address>,
     /// How long discovery took.
     pub discovery: Duration,
@@ -38,6 +38,9 @@ impl Update {
 pub struct Status {
     /// The generation that serves.
     pub generation: u64,
+    /// Whether too little is ready and health is ignored:
+    /// [`Options::panic_threshold`](crate::Options::panic_threshold).
+    pub panicking: bool,
     /// Its backends, tier by tier, in the order of their identities.
     pub backends: Vec<BackendStatus>,
     /// Updates that succeeded, whether or not they changed anything.
@@ -62,8 +65,10 @@ pub struct BackendStatus {
     pub tier: u8,
     /// Whether it may be picked, weight aside.
     pub ready: bool,
-    /// Whether its operator lets it serve.
-    pub enabled: bool,
+    /// What its operator wants of it.
+    pub admin: Admin,
+    /// What it is fit for, all in all.
+    pub condition: Condition,
     /// What its checks say.
     pub active: Active,
     /// Requests in flight.

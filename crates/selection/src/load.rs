@@ -10,8 +10,11 @@ use crate::ewma::PeakEwma;
 /// to the node of the same identity.
 #[derive(Debug, Default)]
 pub struct NodeLoad {
-    /// Requests in flight. Relaxed: a statistic that orders no other memory. Balanced by
-    /// [`InFlight`] alone, so it can neither underflow nor leak.
+    /// Requests in flight. Balanced by [`InFlight`] alone, so it can neither underflow nor leak.
+    ///
+    /// Sequentially consistent, for those who close a node and then wait for it to be idle: a
+    /// request that counts itself and then finds the node open is sure to be seen by whoever
+    /// closes it and then looks at the count. On x86-64 that costs nothing over relaxed.
     in_flight: AtomicU32,
     /// Written by the selectors that average latencies.
     peak_ewma: PeakEwma,
@@ -21,7 +24,7 @@ impl NodeLoad {
     /// The requests in flight now.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
-        self.in_flight.load(Ordering::Relaxed)
+        self.in_flight.load(Ordering::SeqCst)
     }
 
     /// The latency as a peak-sensitive moving average.
@@ -49,7 +52,7 @@ pub struct InFlight<T: AsRef<NodeLoad>> {
 impl<T: AsRef<NodeLoad>> InFlight<T> {
     /// Counts one more request on `owner`.
     pub fn new(owner: T) -> Self {
-        owner.as_ref().in_flight.fetch_add(1, Ordering::Relaxed);
+        owner.as_ref().in_flight.fetch_add(1, Ordering::SeqCst);
         Self { owner }
     }
 
@@ -64,7 +67,7 @@ impl<T: AsRef<NodeLoad>> Drop for InFlight<T> {
         self.owner
             .as_ref()
             .in_flight
-            .fetch_sub(1, Ordering::Relaxed);
+            .fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -5,6 +5,9 @@
     reason = "tests: a surprise is a failure, and paused time is asked how much of it has passed"
 )]
 
+mod leases;
+mod passive;
+mod pool;
 mod ring;
 mod service;
 mod support;

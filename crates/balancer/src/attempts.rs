@@ -1,0 +1,47 @@
+//! Further backends for one request.
+
+use std::fmt;
+use std::sync::Arc;
+
+use selection::Selector;
+
+use crate::Pick;
+use crate::snapshot::Snapshot;
+use crate::walk::Walk;
+
+/// The backends for one request, each another one, best first: for retries and hedges.
+///
+/// It owns the snapshot it began on, so it may be held across `.await`; a backend that failed a
+/// check, was disabled or was removed meanwhile is passed over all the same.
+pub struct Attempts<S: ?Sized, K> {
+    snapshot: Arc<Snapshot<S>>,
+    key: K,
+    walk: Walk,
+}
+
+impl<S: Selector + ?Sized, K: AsRef<[u8]>> Attempts<S, K> {
+    pub(crate) fn new(snapshot: Arc<Snapshot<S>>, key: K) -> Self {
+        Self {
+            snapshot,
+            key,
+            walk: Walk::default(),
+        }
+    }
+}
+
+impl<S: Selector + ?Sized, K: AsRef<[u8]>> Iterator for Attempts<S, K> {
+    type Item = Pick;
+
+    fn next(&mut self) -> Option<Pick> {
+        self.walk.next(&self.snapshot, self.key.as_ref(), None)
+    }
+}
+
+impl<S: ?Sized, K: fmt::Debug> fmt::Debug for Attempts<S, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attempts")
+            .field("key", &self.key)
+            .field("tried", &self.walk.tried())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,131 @@
+//! The part of a backend's state that requests read, without a lock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use selection::{Identity, NodeLoad};
+use tokio::sync::Notify;
+
+use crate::slow_start;
+
+/// One backend, for as long as anything knows it: a member, a request in flight, a drain that
+/// waits. A member that is removed and added again while one of these lives is given it again.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) identity: Identity,
+    pub(crate) load: Arc<NodeLoad>,
+    /// Sets its draws apart from those of the other backends.
+    salt: u64,
+    /// A [`Mode`]. Sequentially consistent, and so are the counts in flight: a pick counts itself
+    /// and then looks here; a drain closes the backend here and then looks at the count. At least
+    /// one of them sees the other, so no pick can come after a drain has ended.
+    mode: AtomicU8,
+    /// Whether anybody waits for `idle`. The same two-sided look: the last request to end reads
+    /// it after it counted itself out.
+    awaited: AtomicBool,
+    idle: Notify,
+    /// The beginning of the slow start, in nanoseconds; 0 if there is none. Relaxed:
+    /// a request that misses the start of one is the request that came before it.
+    ramp_from: AtomicU64,
+    /// Whether its operator wants it left alone by health checks. Relaxed: a hint.
+    unchecked: AtomicBool,
+}
+
+/// Whether a backend may be picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Mode {
+    /// It may not.
+    Closed,
+    /// It may.
+    Open,
+    /// It may, and has failed of late: outcomes matter.
+    Suspect,
+    /// One request may take it, to see whether it is well.
+    Trial,
+}
+
+impl State {
+    pub(crate) fn new(identity: Identity) -> Self {
+        Self {
+            salt: slow_start::hash(0, identity.to_string().as_bytes()),
+            identity,
+            load: Arc::default(),
+            mode: AtomicU8::new(Mode::Closed as u8),
+            awaited: AtomicBool::new(false),
+            idle: Notify::new(),
+            ramp_from: AtomicU64::new(0),
+            unchecked: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        match self.mode.load(Ordering::SeqCst) {
+            OPEN => Mode::Open,
+            SUSPECT => Mode::Suspect,
+            TRIAL => Mode::Trial,
+            _ => Mode::Closed,
+        }
+    }
+
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        self.mode.store(mode as u8, Ordering::SeqCst);
+    }
+
+    /// Takes the one trial; returns whether it was there to take.
+    pub(crate) fn take_trial(&self) -> bool {
+        let (from, to) = (Mode::Trial as u8, Mode::Closed as u8);
+        self.mode
+            .compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok()
+    }
+
+    /// When its slow start began.
+    pub(crate) fn ramp_from(&self) -> Option<Duration> {
+        let nanos = self.ramp_from.load(Ordering::Relaxed);
+        (nanos > 0).then(|| Duration::from_nanos(nanos))
+    }
+
+    pub(crate) fn set_ramp_from(&self, from: Option<Duration>) {
+        let nanos = from.map_or(0, |from| u64::try_from(from.as_nanos()).unwrap_or(0).max(1));
+        self.ramp_from.store(nanos, Ordering::Relaxed);
+    }
+
+    /// What a request with this key draws at this backend while it starts slowly.
+    pub(crate) fn draw(&self, key: &[u8]) -> u32 {
+        slow_start::draw(key, self.salt)
+    }
+
+    pub(crate) fn is_unchecked(&self) -> bool {
+        self.unchecked.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_unchecked(&self, unchecked: bool) {
+        self.unchecked.store(unchecked, Ordering::Relaxed);
+    }
+
+    /// A request has been counted out.
+    pub(crate) fn request_ended(&self) {
+        if self.awaited.load(Ordering::SeqCst) && self.load.in_flight() == 0 {
+            self.idle.notify_waiters();
+        }
+    }
+
+    /// Returns once no request is in flight.
+    pub(crate) async fn idle(&self) {
+        loop {
+            let mut idle = std::pin::pin!(self.idle.notified());
+            idle.as_mut().enable();
+            self.awaited.store(true, Ordering::SeqCst);
+            if self.load.in_flight() == 0 {
+                return;
+            }
+            idle.await;
+        }
+    }
+}
+
+const OPEN: u8 = Mode::Open as u8;
+const SUSPECT: u8 = Mode::Suspect as u8;
+const TRIAL: u8 = Mode::Trial as u8;

@@ -1,0 +1,113 @@
+//! The way to a backend when there is more to heed than readiness: what was tried before, limits,
+//! slow start, the caller's own condition.
+
+use std::sync::Arc;
+
+use selection::{Eligible, NodeId, Selector, Tried};
+
+use crate::snapshot::{Entry, Snapshot, Tier};
+use crate::state::Mode;
+use crate::{Backend, Pick};
+
+/// A condition of the caller's own.
+pub(crate) type Accept<'a> = Option<&'a dyn Fn(&Backend) -> bool>;
+
+/// Where a request is on its way: the index of the tier, and what it has tried of it.
+#[derive(Debug, Default)]
+pub(crate) struct Walk {
+    tier: usize,
+    tried: Tried,
+}
+
+impl Walk {
+    /// A request on the next backend, which is none of those before.
+    pub(crate) fn next<S: Selector + ?Sized>(
+        &mut self,
+        snapshot: &Snapshot<S>,
+        key: &[u8],
+        accept: Accept<'_>,
+    ) -> Option<Pick> {
+        self.find_map(snapshot, key, accept, Pick::claim)
+    }
+
+    /// The next backend, without a request on it: one on trial is not for looking at.
+    pub(crate) fn peek<'s, S: Selector + ?Sized>(
+        &mut self,
+        snapshot: &'s Snapshot<S>,
+        key: &[u8],
+    ) -> Option<&'s Backend> {
+        self.find_map(snapshot, key, None, |entry| {
+            let serves = matches!(entry.state.mode(), Mode::Open | Mode::Suspect);
+            serves.then_some(&entry.backend)
+        })
+    }
+
+    pub(crate) fn tried(&self) -> usize {
+        self.tried.len()
+    }
+
+    fn find_map<'s, S: Selector + ?Sized, R>(
+        &mut self,
+        snapshot: &'s Snapshot<S>,
+        key: &[u8],
+        accept: Accept<'_>,
+        take: impl Fn(&'s Arc<Entry>) -> Option<R>,
+    ) -> Option<R> {
+        snapshot.board.attend();
+        while let Some(tier) = snapshot.tiers.get(self.tier) {
+            let Some(entry) = snapshot.find(tier, key, &self.tried, accept) else {
+                self.tier += 1;
+                self.tried = Tried::new();
+                continue;
+            };
+            if !self.tried.insert(entry.node) {
+                // A selector that breaks its contract must not keep a request for ever.
+                return None;
+            }
+            if let Some(taken) = take(entry) {
+                return Some(taken);
+            }
+        }
+        None
+    }
+}
+
+impl<S: Selector + ?Sized> Snapshot<S> {
+    /// One pick of a tier's selector under all conditions. Slow start is the last of them: it only
+    /// ever passes a request on, and turns none away.
+    fn find<'s>(
+        &self,
+        tier: &'s Tier<S>,
+        key: &[u8],
+        tried: &Tried,
+        accept: Accept<'_>,
+    ) -> Option<&'s Arc<Entry>> {
+        let now = || self.board.clock.now();
+        let eligible = Eligible::new(&tier.ready).except(tried).at(&now);
+        let entry = |node: NodeId| tier.entries.get(node.index());
+        let fits = |entry: &Arc<Entry>| {
+            entry.has_room() && accept.is_none_or(|accept| accept(&entry.backend))
+        };
+        if self.board.is_easing() {
+            let eased =
+                |node| entry(node).is_some_and(|entry| fits(entry) && self.admits(entry, key));
+            let found = tier.pick(key, &eligible.only_if(&eased));
+            if found.is_some() {
+                return found;
+            }
+        }
+        if !tier.is_limited && accept.is_none() {
+            return tier.pick(key, &eligible);
+        }
+        let fitting = |node| entry(node).is_some_and(fits);
+        tier.pick(key, &eligible.only_if(&fitting))
+    }
+
+    fn admits(&self, entry: &Entry, key: &[u8]) -> bool {
+        let (Some(from), Some(slow_start)) = (entry.state.ramp_from(), &self.board.slow_start)
+        else {
+            return true;
+        };
+        slow_start.admits(from, self.board.clock.now(), entry.state.draw(key))
+    }
+}
