@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a command line tool talks to its user")]
 
+mod bench;
 mod ci;
 mod compat;
 mod demo;
@@ -81,6 +82,12 @@ const COMMANDS: &[Command] = &[
         run: compat::run,
     },
     Command {
+        name: "bench",
+        flags: "ring [--json FILE] [--check] [--only PART] [--pool NAME]",
+        about: "against other crates; --check fails below the performance budget",
+        run: bench::run,
+    },
+    Command {
         name: "tidy",
         flags: "",
         about: "the project's own rules: sizes, imports, dependencies, test data",
@@ -113,6 +120,7 @@ mod tests {
             assert!(message(&[command, "--frobnicate"]).contains("--frobnicate"));
         }
         assert!(message(&["ci", "lnit"]).contains("\"lnit\""));
+        assert!(message(&["bench", "rign"]).contains("\"rign\""));
     }
 
     #[test]

@@ -1,0 +1,26 @@
+//! `cargo xtask bench ring`: the ring against other crates, in the workspace `crates/peers`.
+
+use crate::process::{Cargo, Failure, rest};
+
+pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<(), Failure> {
+    use lexopt::Arg::Value;
+    let names = BENCHES.join(", ");
+    match arguments.next()? {
+        Some(Value(name)) => match BENCHES.iter().find(|&&bench| name == bench) {
+            Some(bench) => peer(bench).arguments(rest(arguments)?).run(),
+            None => Err(format!("no bench {name:?}; there are {names}").into()),
+        },
+        Some(flag) => Err(flag.unexpected().into()),
+        None => Err(format!("which bench? There are {names}").into()),
+    }
+}
+
+/// A program of the workspace `crates/peers`; further arguments go to it, and a relative file among
+/// them is relative to the root of the project.
+fn peer(bench: &str) -> Cargo {
+    let manifest = "crates/peers/Cargo.toml";
+    let run = ["run", "--quiet", "--release", "--locked", "--manifest-path"];
+    Cargo::new(run).arguments([manifest, "--bin", bench, "--"])
+}
+
+const BENCHES: [&str; 1] = ["ring"];
