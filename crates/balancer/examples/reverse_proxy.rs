@@ -11,7 +11,8 @@
 //! - `attempts` gives the next backend when one fails, and never the same twice.
 //! - A request that may have been carried out is sent again only if its method is idempotent, and
 //!   only if its body was small enough to be kept.
-//! - The pick lives in the response body, so the request counts as in flight until its last byte.
+//! - The pick lives in the response body, so the request counts as in flight until its last byte,
+//!   and how it ended is told to the balancer: backends on which requests fail are put aside.
 //! - Bodies stream in both directions; nothing but the small request bodies is held in memory.
 //!
 //! It speaks no HTTP/2 and passes on no `Upgrade`.
@@ -27,9 +28,9 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use balancer::{Backend, LoadBalancer, Pick, Static, TcpCheck};
+use balancer::{Backend, Consecutive, LoadBalancer, Options, Passive, Pick, Static, TcpCheck};
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http_body_util::{BodyExt, Either, Full};
@@ -41,7 +42,7 @@ use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use selection::Consistent;
+use selection::{Consistent, FailureKind, Outcome};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -64,7 +65,9 @@ fn backend(text: &str) -> Result<Backend, Box<dyn Error>> {
 }
 
 async fn run(listen: SocketAddr, backends: Vec<Backend>) -> Result<(), Box<dyn Error>> {
+    let passive = Passive::Consecutive(Consecutive::default());
     let balancer = LoadBalancer::<Consistent>::builder(Static::new(backends), Default::default())
+        .options(Options::default().passive(passive))
         .health_check(TcpCheck::new())
         .build()?;
     let balancer = Arc::new(balancer);
@@ -142,14 +145,16 @@ impl Proxy {
         while let Some(body) = payload.next()
             && let Some(pick) = attempts.next()
         {
+            let begun = Instant::now();
             let failure = match self.forward(&pick, &head, body).await {
                 Ok(response) => {
-                    return response.map(|body| Either::Left(Leased { body, _pick: pick }));
+                    return response.map(|body| Either::Left(Leased::new(body, pick, begun)));
                 }
                 Err(failure) => failure,
             };
-            problem = failure.status();
-            if !failure.may_retry(&head.method) {
+            pick.complete(Outcome::Failure(failure));
+            problem = status(failure);
+            if !may_retry(&head.method, failure) {
                 break;
             }
         }
@@ -162,14 +167,14 @@ impl Proxy {
         pick: &Pick,
         head: &Parts,
         body: Either<Full<Bytes>, Incoming>,
-    ) -> Result<Response<Incoming>, Failure> {
-        let request = outgoing(pick, head, body).ok_or(Failure::NotSent)?;
+    ) -> Result<Response<Incoming>, FailureKind> {
+        let request = outgoing(pick, head, body).ok_or(FailureKind::Protocol)?;
         let mut response = timeout(HEADER_TIMEOUT, self.client.request(request))
             .await
-            .map_err(|_| Failure::TimedOut)?
+            .map_err(|_| FailureKind::Timeout)?
             .map_err(|error| match error.is_connect() {
-                true => Failure::NotSent,
-                false => Failure::Cut,
+                true => FailureKind::Connect,
+                false => FailureKind::Protocol,
             })?;
         remove_hop_by_hop(response.headers_mut());
         // A backend that speaks HTTP/1.0 must not end the connection of the client.
@@ -192,28 +197,16 @@ async fn connection(proxy: Arc<Proxy>, stream: TcpStream, peer: SocketAddr, watc
     watcher.watch(connection).await.ok();
 }
 
-/// How an attempt failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Failure {
-    /// The request did not leave: no connection.
-    NotSent,
-    /// It may have been carried out: the connection broke.
-    Cut,
-    /// It may have been carried out: no answer in time.
-    TimedOut,
+/// Whether the same request may go to another backend. If there was no connection it did not leave;
+/// otherwise it may have been carried out.
+fn may_retry(method: &Method, failure: FailureKind) -> bool {
+    failure == FailureKind::Connect || method.is_idempotent()
 }
 
-impl Failure {
-    /// Whether the same request may go to another backend.
-    fn may_retry(self, method: &Method) -> bool {
-        self == Self::NotSent || method.is_idempotent()
-    }
-
-    fn status(self) -> StatusCode {
-        match self {
-            Self::NotSent | Self::Cut => StatusCode::BAD_GATEWAY,
-            Self::TimedOut => StatusCode::GATEWAY_TIMEOUT,
-        }
+fn status(failure: FailureKind) -> StatusCode {
+    match failure {
+        FailureKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
+        _ => StatusCode::BAD_GATEWAY,
     }
 }
 
@@ -244,7 +237,25 @@ impl Payload {
 /// last byte of it has passed, or the client has left.
 struct Leased {
     body: Incoming,
-    _pick: Pick,
+    begun: Instant,
+    /// Until it is told how the request ended.
+    pick: Option<Pick>,
+}
+
+impl Leased {
+    fn new(body: Incoming, pick: Pick, begun: Instant) -> Self {
+        Self {
+            body,
+            begun,
+            pick: Some(pick),
+        }
+    }
+
+    fn complete(&mut self, outcome: Outcome) {
+        if let Some(pick) = self.pick.take() {
+            pick.complete(outcome);
+        }
+    }
 }
 
 impl Body for Leased {
@@ -255,7 +266,16 @@ impl Body for Leased {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        match &polled {
+            Poll::Ready(Some(Err(_))) => self.complete(Outcome::Failure(FailureKind::Protocol)),
+            Poll::Ready(None) => {
+                let latency = self.begun.elapsed();
+                self.complete(Outcome::success(latency));
+            }
+            Poll::Ready(Some(Ok(_))) | Poll::Pending => {}
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
@@ -264,6 +284,18 @@ impl Body for Leased {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+impl Drop for Leased {
+    /// The server does not ask again for what it knows to have ended.
+    fn drop(&mut self) {
+        let ended = self.body.is_end_stream();
+        let latency = self.begun.elapsed();
+        self.complete(match ended {
+            true => Outcome::success(latency),
+            false => Outcome::Cancelled,
+        });
     }
 }
 

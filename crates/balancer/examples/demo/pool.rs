@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use balancer::{Address, BackendStatus, LoadBalancer, Options, Static, TcpCheck};
+use balancer::{
+    Address, BackendStatus, Condition, Drain, Event, LoadBalancer, Options, Static, TcpCheck,
+};
 use selection::Build;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::Failure;
 use crate::backend::Backend;
@@ -19,6 +21,7 @@ pub(crate) struct Pool<S: Build> {
     backends: Vec<Backend>,
     discovery: Arc<Static>,
     balancer: Arc<LoadBalancer<S>>,
+    events: mpsc::UnboundedReceiver<Event>,
     shutdown: oneshot::Sender<()>,
     service: JoinHandle<()>,
 }
@@ -34,10 +37,13 @@ impl<S: Build> Pool<S> {
             .iter()
             .map(|backend| balancer::Backend::new(backend.addr()));
         let discovery = Arc::new(Static::new(found));
+        let (sender, events) = mpsc::unbounded_channel();
         let options = Options::default().check_interval(check_interval);
         let balancer = LoadBalancer::<S>::builder(Arc::clone(&discovery), S::Config::default())
             .options(options)
             .health_check(TcpCheck::default().rise(2).fall(2))
+            // Nobody listens any more once the act is over.
+            .on_event(move |event| drop(sender.send(event.clone())))
             .build()?;
         let balancer = Arc::new(balancer);
         balancer.update().await?;
@@ -50,6 +56,7 @@ impl<S: Build> Pool<S> {
             backends,
             discovery,
             balancer,
+            events,
             shutdown,
             service,
         })
@@ -82,16 +89,16 @@ impl<S: Build> Pool<S> {
         Ok(index)
     }
 
-    /// Gives the backend weight 0: what it has it finishes, and nothing new comes.
-    pub(crate) fn drain(&self, index: usize) {
-        let backend = balancer::Backend::new(self.backends[index].addr());
-        self.discovery.add(backend.with_weight(0));
+    /// Lets the backend finish what it has, with nothing new to come.
+    pub(crate) fn drain(&self, index: usize) -> Result<Drain, Failure> {
+        self.balancer
+            .drain(&self.addr(index))
+            .ok_or_else(|| format!("backend #{index} is no member").into())
     }
 
     /// Takes the backend out of discovery.
     pub(crate) fn remove(&self, index: usize) {
-        self.discovery
-            .remove(&Address::from(self.backends[index].addr()));
+        self.discovery.remove(&self.addr(index));
     }
 
     /// Ends the backend once it has finished what it has.
@@ -101,9 +108,24 @@ impl<S: Build> Pool<S> {
 
     /// What the balancer knows of the backend; `None` if it is no member.
     pub(crate) fn status(&self, index: usize) -> Option<BackendStatus> {
-        let addr = Address::from(self.backends[index].addr());
+        let addr = self.addr(index);
         let mut members = self.balancer.status().backends.into_iter();
         members.find(|member| member.addr == addr)
+    }
+
+    /// Waits until the balancer finds the backend in this condition; returns why.
+    pub(crate) async fn turns(&mut self, index: usize, to: Condition) -> Result<String, Failure> {
+        let backend = self.addr(index).identity();
+        let reason = async {
+            while let Some(event) = self.events.recv().await {
+                if (&event.backend, event.to) == (&backend, to) {
+                    return Some(event.reason);
+                }
+            }
+            None
+        };
+        let reason = timeout(PATIENCE, reason).await.ok().flatten();
+        reason.ok_or_else(|| format!("backend #{index} is not {to} after {PATIENCE:?}").into())
     }
 
     /// Waits until `holds` of [`status`](Self::status); returns how long that took.
@@ -121,6 +143,10 @@ impl<S: Build> Pool<S> {
             sleep(GLANCE).await;
         }
         Ok(begun.elapsed())
+    }
+
+    fn addr(&self, index: usize) -> Address {
+        self.backends[index].addr().into()
     }
 
     /// Stops discovery, health checks and every backend.

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use balancer::{LoadBalancer, Pick};
 use http::request::Parts;
@@ -19,7 +19,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use selection::{FailureKind, Selector};
+use selection::{FailureKind, Outcome, Selector};
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -132,19 +132,25 @@ impl<S: Selector + ?Sized> Route<S> {
         status(problem)
     }
 
-    /// One attempt. The request is in flight for as long as its pick lives: until the answer is
-    /// whole, or the attempt is given up.
+    /// One attempt, and what the balancer is to know of it. The request is in flight until then,
+    /// or until the attempt is given up.
     async fn forward(
         &self,
         pick: Pick,
         head: &Parts,
         body: Bytes,
     ) -> Result<Response<Full<Bytes>>, FailureKind> {
+        let begun = Instant::now();
         let addr = pick.addr.as_inet().ok_or(FailureKind::Connect)?;
         let exchange = self.exchange(addr, head, body);
-        tokio::time::timeout(ATTEMPT_TIMEOUT, exchange)
+        let result = tokio::time::timeout(ATTEMPT_TIMEOUT, exchange)
             .await
-            .unwrap_or(Err(FailureKind::Timeout))
+            .unwrap_or(Err(FailureKind::Timeout));
+        pick.complete(match &result {
+            Ok(_) => Outcome::success(begun.elapsed()),
+            Err(failure) => Outcome::Failure(*failure),
+        });
+        result
     }
 
     async fn exchange(

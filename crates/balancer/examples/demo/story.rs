@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use balancer::BackendStatus;
+use balancer::{BackendStatus, Condition};
 use selection::Build;
-use tokio::time::{sleep, sleep_until};
+use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::Failure;
 use crate::args::{Algorithm, Args};
@@ -123,26 +123,28 @@ impl<'a, S: Build> Act<'a, S> {
 
     async fn one_dies(&mut self) -> Result<(), Failure> {
         self.record.enter_next_stage();
+        let died = Instant::now();
         self.pool.kill(VICTIM).await?;
         self.up &= !(1 << VICTIM);
         let cut = self.pool.backends()[VICTIM].cut();
         let text = format_args!("its port refuses, {cut} requests cut");
         self.tell("dies", VICTIM, text)?;
-        let after = self.pool.until(VICTIM, "down", is_down).await?.as_millis();
+        let reason = self.pool.turns(VICTIM, Condition::Down).await?;
+        let after = died.elapsed().as_millis();
         let retries = self.record.retries(self.record.stage());
-        let text = format_args!(
-            "found by the health check after {after} ms; until then {retries} retries elsewhere"
-        );
+        let text = format_args!("after {after} ms: {reason}; {retries} requests were retried");
         self.tell("down", VICTIM, text)
     }
 
     async fn it_comes_back(&mut self) -> Result<(), Failure> {
         self.record.enter_next_stage();
+        let came = Instant::now();
         self.pool.revive(VICTIM)?;
         self.tell("listens", VICTIM, format_args!("on its old port"))?;
-        let after = self.pool.until(VICTIM, "up", is_up).await?.as_millis();
+        let reason = self.pool.turns(VICTIM, Condition::Ready).await?;
+        let after = came.elapsed().as_millis();
         self.up |= 1 << VICTIM;
-        let text = format_args!("found by the health check after {after} ms");
+        let text = format_args!("after {after} ms: {reason}");
         self.tell("up", VICTIM, text)
     }
 
@@ -158,16 +160,13 @@ impl<'a, S: Build> Act<'a, S> {
 
     async fn one_is_drained(&mut self) -> Result<(), Failure> {
         self.record.enter_next_stage();
-        self.pool.drain(LEAVER);
-        self.pool.until(LEAVER, "drained", is_drained).await?;
+        let drain = self.pool.drain(LEAVER)?;
         self.up &= !(1 << LEAVER);
-        let in_flight = self
-            .pool
-            .status(LEAVER)
-            .map_or(0, |backend| backend.in_flight);
-        let text = format_args!("weight 0, {in_flight} requests in flight");
-        self.tell("drained", LEAVER, text)?;
-        let after = self.pool.until(LEAVER, "idle", is_idle).await?.as_millis();
+        let (begun, in_flight) = (Instant::now(), drain.in_flight());
+        let text = format_args!("nothing new comes, {in_flight} requests in flight");
+        self.tell("drains", LEAVER, text)?;
+        timeout(PATIENCE, drain.drained()).await?;
+        let after = begun.elapsed().as_millis();
         self.pool.remove(LEAVER);
         self.pool
             .until(LEAVER, "removed", |backend| backend.is_none())
@@ -252,20 +251,8 @@ fn violations(algorithm: Algorithm, record: &Record, phases: &[Phase]) -> Vec<Vi
     violations
 }
 
-fn is_down(backend: Option<&BackendStatus>) -> bool {
-    backend.is_some_and(|backend| !backend.ready)
-}
-
 fn is_up(backend: Option<&BackendStatus>) -> bool {
     backend.is_some_and(|backend| backend.ready)
-}
-
-fn is_drained(backend: Option<&BackendStatus>) -> bool {
-    backend.is_some_and(|backend| backend.weight == 0)
-}
-
-fn is_idle(backend: Option<&BackendStatus>) -> bool {
-    backend.is_some_and(|backend| backend.in_flight == 0)
 }
 
 /// The backend that dies and comes back, and the one that is drained, by index.
