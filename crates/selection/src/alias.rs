@@ -8,7 +8,7 @@ use crate::{NodeId, NodeSet};
 
 /// As many columns as nodes with a weight, each as tall as the mean weight, filled by at most two
 /// nodes: its own, and above `keep` another one that was too heavy for its own column.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Alias {
     columns: Box<[Column]>,
 }

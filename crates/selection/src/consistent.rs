@@ -1,5 +1,6 @@
 //! The consistent-hash ring as a selector.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ketama::{Bucket, Continuum, RingConfig, Walk};
@@ -45,11 +46,12 @@ use names::Members;
 /// nginx 1.31, `ngx_http_upstream_hash_module.c`: `ngx_http_upstream_init_chash`,
 /// `ngx_http_upstream_get_chash_peer`; pingora-load-balancing 0.9, `selection/consistent.rs`;
 /// HAProxy 3.5, `lb_chash.c`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Consistent {
     nodes: NodeSet,
     config: KetamaConfig,
-    ring: Continuum,
+    /// Shared by forks, and by rebuilds that leave it as it is.
+    ring: Arc<Continuum>,
     members: Members,
     /// The turns of nodes of one name, and of requests without a key.
     wheel: Wheel,
@@ -264,7 +266,7 @@ impl Consistent {
     fn with_ring(
         nodes: &NodeSet,
         config: &KetamaConfig,
-        ring: impl FnOnce(&[Bucket]) -> Result<Continuum, ketama::BuildError>,
+        ring: impl FnOnce(&[Bucket]) -> Result<Arc<Continuum>, ketama::BuildError>,
         wheel: Wheel,
     ) -> Result<Self, BuildError> {
         config.check()?;
@@ -305,6 +307,10 @@ impl Selector for Consistent {
             self.weakened.set(node, true);
         }
     }
+
+    fn fork(&self) -> Option<Box<dyn Selector>> {
+        Some(Box::new(self.clone()))
+    }
 }
 
 impl Build for Consistent {
@@ -312,7 +318,8 @@ impl Build for Consistent {
 
     fn build(nodes: &NodeSet, config: &KetamaConfig) -> Result<Self, BuildError> {
         let wheel = Wheel::new(nodes, config.max_fails);
-        Self::with_ring(nodes, config, |buckets| config.build_ring(buckets), wheel)
+        let ring = |buckets: &[_]| config.build_ring(buckets).map(Arc::new);
+        Self::with_ring(nodes, config, ring, wheel)
     }
 
     /// Takes over the points of the nodes that stay, in one pass over the ring instead of a sort,
@@ -322,9 +329,14 @@ impl Build for Consistent {
         nodes: &NodeSet,
         config: &KetamaConfig,
     ) -> Result<Self, BuildError> {
-        let ring = |buckets: &[_]| match previous.config.is_same_ring(config) {
-            true => previous.ring.rebuilt(buckets),
-            false => config.build_ring(buckets),
+        let ring = |buckets: &[_]| {
+            if !previous.config.is_same_ring(config) {
+                return config.build_ring(buckets).map(Arc::new);
+            }
+            if previous.ring.buckets() == buckets {
+                return Ok(Arc::clone(&previous.ring));
+            }
+            previous.ring.rebuilt(buckets).map(Arc::new)
         };
         let wheel = Wheel::carried(&previous.wheel, nodes, config.max_fails);
         let next = Self::with_ring(nodes, config, ring, wheel)?;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::NodeId;
+use crate::{NodeId, Verdict};
 
 /// One readiness bit per node of a set, flipped in place while requests read it.
 #[derive(Debug)]
@@ -90,6 +90,25 @@ impl ReadySet {
             (true, false) => drop(self.ready.fetch_sub(1, Ordering::Relaxed)),
         }
         changed
+    }
+}
+
+impl Clone for ReadySet {
+    /// The bits of this moment.
+    fn clone(&self) -> Self {
+        let words: Box<[_]> = self
+            .words
+            .iter()
+            .map(|word| AtomicU64::new(word.load(Ordering::Relaxed)))
+            .collect();
+        let ready = words
+            .iter()
+            .map(|word| word.load(Ordering::Relaxed).count_ones() as usize);
+        Self {
+            ready: AtomicUsize::new(ready.sum()),
+            len: self.len,
+            words,
+        }
     }
 }
 
@@ -203,6 +222,8 @@ pub struct Eligible<'a> {
     tried: Option<&'a Tried>,
     accept: Option<&'a dyn Fn(NodeId) -> bool>,
     clock: Option<&'a dyn Fn() -> Duration>,
+    /// Told of every question and its answer; `None` on the request path.
+    watch: Option<&'a dyn Fn(NodeId, Verdict)>,
 }
 
 impl<'a> Eligible<'a> {
@@ -214,6 +235,7 @@ impl<'a> Eligible<'a> {
             tried: None,
             accept: None,
             clock: None,
+            watch: None,
         }
     }
 
@@ -245,12 +267,42 @@ impl<'a> Eligible<'a> {
         }
     }
 
+    /// With somebody to tell of every question and its answer, where "may be picked" is told as
+    /// [`Verdict::Outranked`].
+    pub(crate) fn watched<'b>(self, watch: &'b dyn Fn(NodeId, Verdict)) -> Eligible<'b>
+    where
+        'a: 'b,
+    {
+        Eligible {
+            watch: Some(watch),
+            ..self
+        }
+    }
+
     /// Whether `node` may be picked.
     #[must_use]
     pub fn contains(&self, node: NodeId) -> bool {
-        self.ready.is_ready(node)
+        let may = self.ready.is_ready(node)
             && !self.was_tried(node)
-            && self.accept.is_none_or(|accept| accept(node))
+            && self.accept.is_none_or(|accept| accept(node));
+        if let Some(watch) = self.watch
+            && node.index() < self.ready.len()
+        {
+            watch(node, self.verdict(node, may));
+        }
+        may
+    }
+
+    fn verdict(&self, node: NodeId, may: bool) -> Verdict {
+        if may {
+            Verdict::Outranked
+        } else if !self.ready.is_ready(node) {
+            Verdict::NotReady
+        } else if self.was_tried(node) {
+            Verdict::Tried
+        } else {
+            Verdict::Refused
+        }
     }
 
     /// Whether every node may be picked, as far as one can tell without asking each: `true` is
@@ -260,6 +312,7 @@ impl<'a> Eligible<'a> {
         self.ready.ready() == self.ready.len()
             && self.tried.is_none_or(Tried::is_empty)
             && self.accept.is_none()
+            && self.watch.is_none()
     }
 
     /// Whether all of `len` nodes may be picked, as [`is_everything`](Self::is_everything) tells.
@@ -274,6 +327,9 @@ impl<'a> Eligible<'a> {
 
     /// All nodes that may be picked and are not in `asked`; those are not asked again.
     pub(crate) fn members_besides(&self, asked: &Tried) -> Tried {
+        if self.watch.is_some() {
+            return self.members_one_by_one(asked);
+        }
         let words = self.ready.words.len();
         let mut members = Tried {
             spilled: Vec::with_capacity(words.saturating_sub(INLINE_WORDS)),
@@ -292,6 +348,16 @@ impl<'a> Eligible<'a> {
         members
     }
 
+    fn members_one_by_one(&self, asked: &Tried) -> Tried {
+        let mut members = Tried::new();
+        for node in (0..self.ready.len()).filter_map(NodeId::new) {
+            if !asked.contains(node) && self.contains(node) {
+                members.insert(node);
+            }
+        }
+        members
+    }
+
     /// Those of the nodes `bits` of word `word` that the caller's condition accepts.
     fn accepted(&self, word: usize, bits: u64) -> u64 {
         let Some(accept) = self.accept else {
@@ -306,7 +372,7 @@ impl<'a> Eligible<'a> {
     /// Whether certainly no node may be picked; `false` means "ask".
     #[must_use]
     pub fn is_nothing(&self) -> bool {
-        self.ready.ready() == 0
+        self.ready.ready() == 0 && self.watch.is_none()
     }
 
     /// Whether this request has tried `node` before.

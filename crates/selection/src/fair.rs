@@ -228,6 +228,31 @@ impl Selector for Fair {
             account.failed.store(now, Ordering::Relaxed);
         }
     }
+
+    fn fork(&self) -> Option<Box<dyn Selector>> {
+        Some(Box::new(self.clone()))
+    }
+}
+
+impl Clone for Fair {
+    /// With the accounts of this moment, which then go their own ways.
+    fn clone(&self) -> Self {
+        let load = |value: &AtomicU64| AtomicU64::new(value.load(Ordering::Relaxed));
+        let load_u32 = |value: &AtomicU32| AtomicU32::new(value.load(Ordering::Relaxed));
+        let account = |account: &Account| Account {
+            chosen: load(&account.chosen),
+            weight: load_u32(&account.weight),
+            fails: load_u32(&account.fails),
+            failed: load(&account.failed),
+        };
+        Self {
+            nodes: self.nodes.clone(),
+            accounts: self.accounts.iter().map(account).collect(),
+            config: self.config.clone(),
+            last: AtomicUsize::new(self.last.load(Ordering::Relaxed)),
+            picks: load(&self.picks),
+        }
+    }
 }
 
 impl Build for Fair {

@@ -37,7 +37,7 @@ use crate::{Build, BuildError, Eligible, NodeId, NodeSet, Outcome, Selector};
 ///
 /// nginx 1.31, `ngx_http_upstream_hash_module.c`: `ngx_http_upstream_get_hash_peer`; every pick is
 /// nginx's.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ModuloHash {
     rehash: Rehash,
 }
@@ -81,6 +81,10 @@ impl Selector for ModuloHash {
         if let Outcome::Failure(_) = outcome {
             self.rehash.wheel().failed(node);
         }
+    }
+
+    fn fork(&self) -> Option<Box<dyn Selector>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -35,7 +35,7 @@ use crate::{Build, BuildError, Eligible, NodeId, NodeSet, Outcome, Selector};
 ///
 /// nginx 1.31, `ngx_http_upstream_ip_hash_module.c`: `ngx_http_upstream_get_ip_hash_peer`; every
 /// pick is nginx's, except with [`AddressPart::Full`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct IpHash {
     rehash: Rehash,
     address: AddressPart,
@@ -113,6 +113,10 @@ impl Selector for IpHash {
         if let Outcome::Failure(_) = outcome {
             self.rehash.wheel().failed(node);
         }
+    }
+
+    fn fork(&self) -> Option<Box<dyn Selector>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -29,7 +29,7 @@ use crate::{Build, BuildError, Eligible, NodeId, NodeLoad, NodeSet, Outcome, Sel
 ///
 /// nginx 1.31, `ngx_http_upstream_least_conn_module.c`: `ngx_http_upstream_get_least_conn_peer`;
 /// every pick is nginx's.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LeastConn {
     peers: Box<[Peer]>,
     wheel: Wheel,
@@ -45,7 +45,7 @@ pub struct LeastConnConfig {
 }
 
 /// What a pick reads of a node, side by side.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Peer {
     load: Arc<NodeLoad>,
     weight: u32,
@@ -127,6 +127,10 @@ impl Selector for LeastConn {
         if let Outcome::Failure(_) = outcome {
             self.wheel.failed(node);
         }
+    }
+
+    fn fork(&self) -> Option<Box<dyn Selector>> {
+        Some(Box::new(self.clone()))
     }
 }
 

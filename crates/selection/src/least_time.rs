@@ -45,7 +45,7 @@ use crate::{Build, BuildError, Eligible, Node, NodeId, NodeLoad, NodeSet, Outcom
 /// nginx 1.31, `ngx_http_upstream_least_time_module.c`: `ngx_http_upstream_get_least_time_peer`,
 /// `ngx_http_upstream_least_time_eta`. Every pick is nginx's, without `inflight`; with it nginx
 /// learns that a request has ended, or got its header, a little earlier than `observe` is called.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LeastTime {
     peers: Box<[Peer]>,
     wheel: Wheel,
@@ -143,7 +143,7 @@ struct Times {
 }
 
 /// The requests in flight, in milliseconds.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Ages {
     requests: u64,
     /// The sum of their ages at `changed`.
@@ -291,6 +291,33 @@ impl Selector for LeastTime {
         };
         if self.config.inflight {
             peer.times.ages().remove(ended, now);
+        }
+    }
+
+    fn fork(&self) -> Option<Box<dyn Selector>> {
+        Some(Box::new(self.clone()))
+    }
+}
+
+impl Clone for Peer {
+    /// With times of its own: those of this moment.
+    fn clone(&self) -> Self {
+        Self {
+            load: Arc::clone(&self.load),
+            weight: self.weight,
+            times: Arc::new(Times::clone(&self.times)),
+        }
+    }
+}
+
+impl Clone for Times {
+    fn clone(&self) -> Self {
+        let load = |value: &AtomicU64| AtomicU64::new(value.load(Ordering::Relaxed));
+        Self {
+            header: load(&self.header),
+            response: load(&self.response),
+            checked: load(&self.checked),
+            ages: Mutex::new(self.ages().clone()),
         }
     }
 }

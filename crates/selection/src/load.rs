@@ -64,10 +64,7 @@ impl<T: AsRef<NodeLoad>> InFlight<T> {
 
 impl<T: AsRef<NodeLoad>> Drop for InFlight<T> {
     fn drop(&mut self) {
-        self.owner
-            .as_ref()
-            .in_flight
-            .fetch_sub(1, Ordering::SeqCst);
+        self.owner.as_ref().in_flight.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

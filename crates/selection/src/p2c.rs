@@ -34,7 +34,7 @@ use crate::{Build, BuildError, Eligible, Node, NodeId, NodeSet, Outcome, Selecto
 /// Mitzenmacher, "The power of two choices in randomized load balancing" (2001). tower's `p2c`
 /// draws without regard to weights, so that of nodes of weights 99, 1 the second gets half of what
 /// arrives at an idle pool.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct P2c {
     nodes: NodeSet,
     alias: Alias,
@@ -198,6 +198,10 @@ impl Selector for P2c {
             }
             Outcome::Cancelled => {}
         }
+    }
+
+    fn fork(&self) -> Option<Box<dyn Selector>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -33,7 +33,7 @@ use crate::{
 /// # Source
 ///
 /// nginx 1.31, `ngx_http_upstream_random_module.c`: `ngx_http_upstream_get_random2_peer`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RandomTwo {
     table: Table,
     peers: Box<[Peer]>,
@@ -53,7 +53,7 @@ pub struct RandomTwoConfig {
 }
 
 /// What a pick reads of a node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Peer {
     load: Arc<NodeLoad>,
     weight: u32,
@@ -149,6 +149,10 @@ impl Selector for RandomTwo {
         if let Outcome::Failure(_) = outcome {
             self.wheel.failed(node);
         }
+    }
+
+    fn fork(&self) -> Option<Box<dyn Selector>> {
+        Some(Box::new(self.clone()))
     }
 }
 

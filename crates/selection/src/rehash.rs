@@ -5,7 +5,7 @@ use crate::wheel::Wheel;
 use crate::{BuildError, Eligible, NodeId, NodeSet, Tried};
 
 /// The nodes by weight, and the wheel to fall back to.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rehash {
     /// All nodes that are not drained: one that is down keeps its share of the hash space.
     table: Table,

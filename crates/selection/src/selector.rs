@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
-use crate::{BuildError, Eligible, NodeId, NodeSet};
+use crate::{BuildError, Eligible, Explanation, NodeId, NodeSet, explain};
 
 /// Chooses one of n weighted nodes.
 ///
@@ -42,6 +42,27 @@ pub trait Selector: Any + Send + Sync + fmt::Debug {
     /// [`Eligible::at`]). Most algorithms do not care.
     fn observe(&self, node: NodeId, outcome: &Outcome, now: Duration) {
         let _ = (node, outcome, now);
+    }
+
+    /// A copy with the state of this moment, whose picks leave this selector as it is.
+    ///
+    /// `None`, the default, is for selectors whose picks change no state.
+    fn fork(&self) -> Option<Box<dyn Selector>> {
+        None
+    }
+
+    /// Whom [`pick`](Self::pick) would ask for at this moment, in order, and why it would pass
+    /// each of them. Changes no state, given [`fork`](Self::fork). It copies the selector's state,
+    /// so it is for operators and not for the request path.
+    ///
+    /// For the candidates after the chosen one, take that out of `eligible`
+    /// ([`Eligible::except`]) and ask again.
+    fn explain(&self, key: &[u8], eligible: &Eligible<'_>) -> Explanation {
+        let copy = self.fork();
+        explain::record(eligible, |eligible| match &copy {
+            Some(copy) => copy.pick(key, eligible),
+            None => self.pick(key, eligible),
+        })
     }
 }
 

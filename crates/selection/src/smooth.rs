@@ -32,7 +32,7 @@ use crate::{Build, BuildError, Eligible, NodeId, NodeSet, Outcome, Selector};
 ///
 /// nginx 1.31, `ngx_http_upstream_round_robin.c`: `ngx_http_upstream_get_peer`; every pick is
 /// nginx's.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SmoothRoundRobin {
     wheel: Wheel,
 }
@@ -74,6 +74,10 @@ impl Selector for SmoothRoundRobin {
         if let Outcome::Failure(_) = outcome {
             self.wheel.failed(node);
         }
+    }
+
+    fn fork(&self) -> Option<Box<dyn Selector>> {
+        Some(Box::new(self.clone()))
     }
 }
 

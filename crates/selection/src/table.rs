@@ -11,7 +11,7 @@ use crate::{Eligible, NodeId, NodeSet, Tried};
 ///
 /// Up to [`MAX_SLOTS`] the owner of a slot is looked up in O(1), beyond it in O(log n) among the
 /// ends of the runs, with the same answers: a weight in the millions costs no memory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Table {
     /// The nodes that own slots, in the order of their numbers.
     nodes: Box<[NodeId]>,
@@ -27,6 +27,12 @@ pub(crate) struct Table {
 #[derive(Debug, Default)]
 #[repr(align(128))] // Two lines: Intel's prefetcher fetches them in pairs (crossbeam, `CachePadded`).
 pub(crate) struct Padded(pub(crate) AtomicU64);
+
+impl Clone for Padded {
+    fn clone(&self) -> Self {
+        Self::new(self.0.load(Ordering::Relaxed))
+    }
+}
 
 impl Padded {
     pub(crate) fn new(value: u64) -> Self {

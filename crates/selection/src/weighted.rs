@@ -249,6 +249,23 @@ impl<A: Draw> Selector for Weighted<A> {
             self.walk(key, eligible)
         }
     }
+
+    fn fork(&self) -> Option<Box<dyn Selector>> {
+        Some(Box::new(self.clone()))
+    }
+}
+
+impl<A> Clone for Weighted<A> {
+    /// With the position and the random stream of this moment, which then go their own ways.
+    fn clone(&self) -> Self {
+        Self {
+            table: self.table.clone(),
+            nodes: self.nodes.clone(),
+            fallback: self.fallback,
+            state: self.state.clone(),
+            algorithm: PhantomData,
+        }
+    }
 }
 
 impl<A: Draw> Build for Weighted<A> {

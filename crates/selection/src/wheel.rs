@@ -43,7 +43,7 @@ pub(crate) struct Wheel {
     state: Mutex<State>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct State {
     slots: Box<[Slot]>,
     /// Who took part in the last round.
@@ -66,7 +66,7 @@ struct Slot {
     loss: u32,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Members {
     All,
     Only(Tried),
@@ -170,6 +170,15 @@ impl Wheel {
     /// A panic cannot leave a state behind that breaks later picks, so poison is no error.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clone for Wheel {
+    fn clone(&self) -> Self {
+        Self {
+            nodes: self.nodes.clone(),
+            state: Mutex::new(self.lock().clone()),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use ketama::Bucket;
 use crate::{Identity, NodeId, NodeSet};
 
 /// Which nodes stand behind each bucket of the ring.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Members {
     /// Bucket i is node i: no two nodes have the same name.
     Same,

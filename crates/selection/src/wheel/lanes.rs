@@ -12,7 +12,7 @@ use crate::NodeId;
 /// A node's current weight is its height plus `rounds` times its weight. Of each lane only the
 /// first node can be the next one chosen. All memory is taken when the wheel is made: 16 bytes a
 /// node and about 100 a lane.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Lanes {
     /// One per distinct weight.
     lanes: Box<[Lane]>,
@@ -24,7 +24,7 @@ pub(super) struct Lanes {
     rounds: i64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Lane {
     weight: i64,
     /// All but the first: highest first, of equals the one with the lowest number.

@@ -14,7 +14,7 @@ use super::lanes::Head;
 /// number of those awake wanders, by about the square root of the number of heads. When it gets
 /// to none or too many, the floor is set anew so that a few are awake, in O(lanes): once in 1,000
 /// rounds with 1,000 different weights.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Watch {
     /// Heads at or above the floor, by their place.
     awake: Vec<u32>,
