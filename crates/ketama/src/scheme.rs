@@ -147,6 +147,11 @@ impl SchemeConfig {
     }
 
     /// Where `key` falls on the circle.
+    ///
+    /// A function of its own, out of the way of the lookup of nginx's ring, which asks first
+    /// whether there is a scheme.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn hash(&self, key: &[u8]) -> u32 {
         match self.scheme {
             Scheme::Twemproxy { hash_tag } => twemproxy::hash_key(key, hash_tag, self.key_hash),

@@ -67,6 +67,28 @@ fn too_many_points_are_refused_before_allocating() {
     }
 }
 
+#[cfg(feature = "schemes")]
+#[test]
+fn what_a_scheme_refuses_is_refused_before_allocating() {
+    use ketama::{Scheme, SchemeConfig};
+    let buckets = pool(&[1, 1]);
+    let build = |replicas| {
+        let config = SchemeConfig::new(Scheme::BrpcKetama { replicas });
+        allocations(|| Continuum::with_scheme(&buckets, &config).unwrap_err())
+    };
+    let (replicas, multiple_of) = (102, 4);
+    let error = BuildError::Replicas {
+        replicas,
+        multiple_of,
+    };
+    assert_eq!(build(102), (error, 0));
+    let (points, max) = (2 * (1 << 30), 1 << 26);
+    assert_eq!(
+        build(1 << 30),
+        (BuildError::TooManyPoints { points, max }, 0)
+    );
+}
+
 #[test]
 fn the_limit_can_be_set_and_names_its_figures() {
     let buckets = pool(&[2, 1]);
