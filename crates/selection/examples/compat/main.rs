@@ -11,6 +11,8 @@
 mod brpc;
 mod libmemcached;
 mod nginx;
+mod nginx_balancer;
+mod nginx_trace;
 mod pingora;
 mod report;
 mod rj_ketama;

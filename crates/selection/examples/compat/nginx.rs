@@ -3,12 +3,17 @@
 use selection::{Build, Consistent, Eligible, KetamaConfig, ReadySet, Selector};
 
 use crate::Error;
+use crate::nginx_trace;
 use crate::scenario::Scenario;
 use crate::table::Table;
 use crate::upstream::Upstream;
 
 pub(crate) fn scenarios() -> Result<Vec<Scenario>, Error> {
-    CONSISTENT_HASH.iter().copied().map(first_choices).collect()
+    let first_choices: Result<Vec<_>, _> =
+        CONSISTENT_HASH.iter().copied().map(first_choices).collect();
+    let mut scenarios = first_choices?;
+    scenarios.extend(nginx_trace::scenarios()?);
+    Ok(scenarios)
 }
 
 /// `hash KEY consistent` while every server is up: one key, one server.

@@ -1,5 +1,6 @@
 //! Recorded tables: CSV without quoting, first line the header.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::{fs, iter};
 
@@ -41,6 +42,14 @@ impl Table {
                 rows,
             }),
         }
+    }
+
+    /// Every row by the names of its columns.
+    pub(crate) fn records(&self) -> impl Iterator<Item = BTreeMap<&str, &str>> {
+        let names = self.header.iter().map(String::as_str);
+        self.rows
+            .iter()
+            .map(move |row| names.clone().zip(row.iter().map(String::as_str)).collect())
     }
 
     /// The named columns of every row, in the order named.

@@ -8,10 +8,12 @@ use selection::{Node, NodeSet};
 use crate::Error;
 use crate::table;
 
-/// The `server` lines of one block, in order, and what the names in them resolved to.
+/// The lines of one block, in order, and what the names in them resolved to.
 pub(crate) struct Upstream {
+    method: String,
     servers: Vec<Server>,
     names: HashMap<String, Vec<String>>,
+    recording: serde_json::Value,
 }
 
 /// One `server` line.
@@ -31,17 +33,44 @@ impl Upstream {
             Some(names) => serde_json::from_value(names.clone())?,
             None => HashMap::new(),
         };
-        let servers = block.lines().filter_map(Server::parse).collect();
-        Ok(Self { servers, names })
+        let lines = || block.lines().map(str::trim);
+        let method = lines()
+            .filter(|line| !line.starts_with("upstream") && !line.starts_with("server "))
+            .find_map(|line| line.strip_suffix(';'));
+        Ok(Self {
+            method: method.unwrap_or_default().to_owned(),
+            servers: lines().filter_map(Server::parse).collect(),
+            names,
+            recording,
+        })
+    }
+
+    /// The line that names the algorithm; empty for round robin, which has none.
+    pub(crate) fn method(&self) -> &str {
+        &self.method
+    }
+
+    /// The `server` lines with their addresses.
+    pub(crate) fn servers(&self) -> Result<Vec<(&Server, Vec<String>)>, Error> {
+        let addresses = |server: &Server| self.addresses(&server.text);
+        self.servers
+            .iter()
+            .map(|server| Ok((server, addresses(server)?)))
+            .collect()
+    }
+
+    /// What else was set when the recording was made; `Null` if this was not.
+    pub(crate) fn setting(&self, name: &str) -> &serde_json::Value {
+        &self.recording[name]
     }
 
     /// The peers as nginx numbers them: each address of a line in turn, known to the ring by the
     /// text of the line.
     pub(crate) fn nodes(&self) -> Result<NodeSet, Error> {
         let mut nodes = Vec::new();
-        for server in &self.servers {
+        for (server, addresses) in self.servers()? {
             let weight = server.parameter("weight").unwrap_or("1").parse()?;
-            for address in self.addresses(&server.text)? {
+            for address in addresses {
                 let node = Node::new(address.as_str(), weight);
                 nodes.push(node.with_ring_name(server.text.as_str()));
             }
@@ -72,12 +101,17 @@ impl Upstream {
 
 impl Server {
     fn parse(line: &str) -> Option<Self> {
-        let line = line.trim().strip_prefix("server ")?.strip_suffix(';')?;
+        let line = line.strip_prefix("server ")?.strip_suffix(';')?;
         let mut words = line.split_whitespace().map(str::to_owned);
         Some(Self {
             text: words.next()?,
             parameters: words.collect(),
         })
+    }
+
+    /// Whether the line has the word `name`.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.parameters.iter().any(|parameter| parameter == name)
     }
 
     /// The value of `NAME=VALUE`.
