@@ -1,5 +1,7 @@
 //! How a backend is asked whether it is well.
 
+#[cfg(feature = "http")]
+mod http;
 mod tcp;
 
 use std::sync::Arc;
@@ -9,12 +11,14 @@ use async_trait::async_trait;
 
 use crate::{Backend, CheckError, Thresholds};
 
+#[cfg(feature = "http")]
+pub use http::HttpCheck;
 pub use tcp::TcpCheck;
 
 /// An active health check. It returns what it finds and publishes nothing.
 #[async_trait]
 pub trait HealthCheck: Send + Sync {
-    /// Asks `backend` once. The future is dropped when [`timeout`](Self::timeout) has passed, and
+    /// Asks `backend` once. The future is dropped when [`time_limit`](Self::time_limit) has passed, and
     /// on shutdown; it may hold no state that a drop would break.
     ///
     /// # Errors
@@ -23,13 +27,18 @@ pub trait HealthCheck: Send + Sync {
     /// since it tells nothing of the backend.
     async fn check(&self, backend: &Backend) -> Result<(), CheckError>;
 
+    /// `backend` is a member no more: whatever was kept for it can go. Default: nothing.
+    fn forget(&self, backend: &Backend) {
+        let _ = backend;
+    }
+
     /// How many results in a row turn a backend. Default: rise 2, fall 3.
     fn thresholds(&self) -> Thresholds {
         Thresholds::default()
     }
 
     /// How long one check may take as a whole; longer is a failure. Default: 5 s.
-    fn timeout(&self) -> Duration {
+    fn time_limit(&self) -> Duration {
         Duration::from_secs(5)
     }
 }
@@ -40,11 +49,15 @@ impl<C: HealthCheck + ?Sized> HealthCheck for Arc<C> {
         (**self).check(backend).await
     }
 
+    fn forget(&self, backend: &Backend) {
+        (**self).forget(backend);
+    }
+
     fn thresholds(&self) -> Thresholds {
         (**self).thresholds()
     }
 
-    fn timeout(&self) -> Duration {
-        (**self).timeout()
+    fn time_limit(&self) -> Duration {
+        (**self).time_limit()
     }
 }

@@ -63,6 +63,9 @@ mod walk;
 pub use attempts::Attempts;
 pub use backend::{Address, Backend};
 pub use builder::Builder;
+#[cfg(feature = "http")]
+#[cfg_attr(docsrs, doc(cfg(feature = "http")))]
+pub use check::HttpCheck;
 pub use check::{HealthCheck, TcpCheck};
 pub use discovery::{Discovery, Static};
 pub use drain::Drain;

@@ -13,7 +13,7 @@ use tokio::time::{sleep_until, timeout};
 use tracing::{debug, error, warn};
 
 use crate::clock::Clock;
-use crate::contain::contain;
+use crate::contain::{contain, contain_now};
 use crate::health::Probe;
 use crate::snapshot::Entry;
 use crate::{CheckError, HealthCheck, LoadBalancer, Update};
@@ -185,6 +185,9 @@ impl<S: Selector + ?Sized> Prober<S> {
             self.targets
                 .insert(identity.clone(), Target { entry, stint });
         }
+        for target in before.values() {
+            self.forget(target);
+        }
         if !before.is_empty() {
             self.due
                 .retain(|(_, identity)| !before.contains_key(identity));
@@ -233,6 +236,15 @@ impl<S: Selector + ?Sized> Prober<S> {
         if self.targets.get(identity).is_some_and(is_current) {
             let next = done.started.saturating_add(self.wait());
             self.due.insert((next, identity.clone()));
+        } else {
+            self.forget(&done.target);
+        }
+    }
+
+    fn forget(&self, target: &Target) {
+        let backend = &target.entry.backend;
+        if let Err(message) = contain_now(|| self.check.forget(backend)) {
+            error!(backend = %backend.addr, %message, "HealthCheck::forget panicked");
         }
     }
 
@@ -261,7 +273,7 @@ impl<S: Selector + ?Sized> Prober<S> {
 }
 
 async fn probe(check: Arc<dyn HealthCheck>, target: Target, started: Duration) -> Done {
-    let after = check.timeout();
+    let after = check.time_limit();
     let result = contain(timeout(after, check.check(&target.entry.backend))).await;
     Done {
         result: result.map(|ended| ended.unwrap_or(Err(CheckError::TimedOut { after }))),

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use crate::{Address, Backend, CheckError, HealthCheck, Thresholds};
@@ -62,23 +63,31 @@ impl TcpCheck {
 #[async_trait]
 impl HealthCheck for TcpCheck {
     async fn check(&self, backend: &Backend) -> Result<(), CheckError> {
-        connect(&backend.addr).await.map_err(CheckError::new)
+        connect(&backend.addr)
+            .await
+            .map(drop)
+            .map_err(CheckError::new)
     }
 
     fn thresholds(&self) -> Thresholds {
         self.thresholds
     }
 
-    fn timeout(&self) -> Duration {
+    fn time_limit(&self) -> Duration {
         self.timeout
     }
 }
 
-async fn connect(addr: &Address) -> io::Result<()> {
+/// A connection of either kind.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Stream for T {}
+
+pub(super) async fn connect(addr: &Address) -> io::Result<Box<dyn Stream>> {
     match addr {
-        Address::Inet(addr) => TcpStream::connect(addr).await.map(drop),
+        Address::Inet(addr) => Ok(Box::new(TcpStream::connect(addr).await?)),
         #[cfg(unix)]
-        Address::Unix(path) => tokio::net::UnixStream::connect(path).await.map(drop),
+        Address::Unix(path) => Ok(Box::new(tokio::net::UnixStream::connect(path).await?)),
         #[cfg(not(unix))]
         Address::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
     }

@@ -5,6 +5,8 @@
     reason = "tests: a surprise is a failure, and paused time is asked how much of it has passed"
 )]
 
+#[cfg(feature = "http")]
+mod http;
 mod leases;
 mod passive;
 mod pool;

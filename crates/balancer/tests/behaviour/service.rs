@@ -70,7 +70,7 @@ impl HealthCheck for Scripted {
         self.thresholds
     }
 
-    fn timeout(&self) -> Duration {
+    fn time_limit(&self) -> Duration {
         3600 * SECOND
     }
 }
@@ -281,7 +281,7 @@ async fn a_hung_check_fails_at_its_timeout() {
         fn thresholds(&self) -> Thresholds {
             Thresholds { rise: 1, fall: 1 }
         }
-        fn timeout(&self) -> Duration {
+        fn time_limit(&self) -> Duration {
             2 * SECOND
         }
     }
