@@ -1,8 +1,9 @@
 //! What is compared: a ring that is built, asked and changed.
 
+use std::hint::black_box;
 use std::net::SocketAddr;
 
-use crate::pool::{Key, Pool};
+use crate::pool::{Key, Pool, number};
 use crate::{others, ours, pingora};
 
 /// A ring over some pool.
@@ -29,6 +30,15 @@ pub(crate) trait Engine {
     fn bytes_of_points(&self) -> Option<usize> {
         None
     }
+}
+
+/// The loop of [`Engine::sum_of_owners`].
+///
+/// The length of a key is hidden from the compiler, as that of a real key would be.
+pub(crate) fn sum_of_owners(keys: &[Key], owner: impl Fn(&[u8]) -> SocketAddr) -> u64 {
+    keys.iter()
+        .map(|key| u64::from(number(owner(black_box(key)))))
+        .sum()
 }
 
 /// One way to build a ring.

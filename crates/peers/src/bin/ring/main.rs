@@ -51,11 +51,12 @@ fn run(arguments: impl Iterator<Item = String>) -> Result<bool, Error> {
         answers::check(&pool)?;
         rows.extend(bench(&pool, &arguments)?);
     }
-    report::table(&rows);
+    let hash = measure::hash_alone().filter(|_| arguments.wants("lookup"));
+    report::table(&rows, hash);
     let verdicts = budget::verdicts(&rows);
     report::budget(&verdicts);
     if let Some(file) = arguments.json {
-        std::fs::write(file, report::json(&rows, &verdicts)?)?;
+        std::fs::write(file, report::json(&rows, hash, &verdicts)?)?;
     }
     Ok(!arguments.check || verdicts.iter().all(|verdict| verdict.kept))
 }

@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::counting::allocated;
 use crate::engine::{ALL, Engine, Layout};
-use crate::pool::{Pool, keys, portions};
+use crate::pool::{Key, Pool, keys, portions};
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +82,19 @@ pub(crate) fn lookup(pool: &Pool, engines: &mut Engines<'_>) -> Row {
         })]
     });
     row
+}
+
+/// Nanoseconds for the CRC-32 of a key alone: what ours and pingora's both pay before they look.
+pub(crate) fn hash_alone() -> Option<Spread> {
+    let keys = keys(1 << 14);
+    let round = |_| {
+        let took = on_this_thread(|| {
+            let hash = |key: &Key| u64::from(crc32fast::hash(black_box(key.as_slice())));
+            black_box(keys.iter().map(hash).sum::<u64>());
+        });
+        took.as_nanos() as f64 / keys.len() as f64
+    };
+    Spread::of((0..MOST_ROUNDS).map(round))
 }
 
 pub(crate) fn build(pool: &Pool, layouts: &[&'static Layout]) -> Row {

@@ -7,8 +7,8 @@ use ::conhash::ConsistentHash;
 use ::consistent_hash_ring::{Ring, RingBuilder};
 use ::hashring::HashRing;
 
-use crate::engine::Engine;
-use crate::pool::{Key, Pool, number};
+use crate::engine::{Engine, sum_of_owners};
+use crate::pool::{Key, Pool};
 
 pub(crate) fn hashring(pool: &Pool) -> Box<dyn Engine> {
     let points_each = pool.points_each();
@@ -50,9 +50,7 @@ impl Engine for Flat {
     }
 
     fn sum_of_owners(&self, keys: &[Key]) -> u64 {
-        keys.iter()
-            .map(|key| u64::from(number(self.address(key))))
-            .sum()
+        sum_of_owners(keys, |key| self.address(key))
     }
 
     fn remove(&mut self, address: SocketAddr) {
@@ -104,9 +102,7 @@ impl Engine for Tree {
     }
 
     fn sum_of_owners(&self, keys: &[Key]) -> u64 {
-        keys.iter()
-            .map(|key| u64::from(number(self.address(key))))
-            .sum()
+        sum_of_owners(keys, |key| self.address(key))
     }
 
     fn remove(&mut self, address: SocketAddr) {
@@ -136,9 +132,7 @@ impl Engine for Chained {
     }
 
     fn sum_of_owners(&self, keys: &[Key]) -> u64 {
-        keys.iter()
-            .map(|key| u64::from(number(*self.ring.get(key))))
-            .sum()
+        sum_of_owners(keys, |key| *self.ring.get(key))
     }
 
     fn remove(&mut self, address: SocketAddr) {

@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 
 use ketama::{Bucket, Continuum, RingConfig, Version};
 
-use crate::engine::Engine;
-use crate::pool::{Key, POINTS_PER_WEIGHT, Pool, number};
+use crate::engine::{Engine, sum_of_owners};
+use crate::pool::{Key, POINTS_PER_WEIGHT, Pool};
 
 pub(crate) fn v1(pool: &Pool) -> Box<dyn Engine> {
     Box::new(Ours::build(pool, Version::V1))
@@ -48,9 +48,7 @@ impl Engine for Ours {
     }
 
     fn sum_of_owners(&self, keys: &[Key]) -> u64 {
-        keys.iter()
-            .map(|key| u64::from(number(self.address(key))))
-            .sum()
+        sum_of_owners(keys, |key| self.address(key))
     }
 
     fn remove(&mut self, address: SocketAddr) {

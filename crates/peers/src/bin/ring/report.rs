@@ -10,8 +10,12 @@ use crate::engine::ALL;
 use crate::measure::{Cell, Kind, Row, Spread};
 
 /// One table for each kind: a line a pool, a column an engine, the ratio to ours in brackets.
-pub(crate) fn table(rows: &[Row]) {
+pub(crate) fn table(rows: &[Row], hash: Option<Spread>) {
     println!("Medians; in brackets how many times ours (V2 against V2, all others against V1).");
+    if let Some(hash) = hash {
+        let nanoseconds = three_digits(hash.median);
+        println!("The CRC-32 of a key alone, which ours and pingora's contain: {nanoseconds} ns.");
+    }
     let measured = |kind| rows.iter().any(|row| row.kind == kind);
     for (kind, title) in TITLES.into_iter().filter(|&(kind, _)| measured(kind)) {
         println!("\n{title}\n");
@@ -62,7 +66,11 @@ pub(crate) fn budget(verdicts: &[Verdict]) {
     }
 }
 
-pub(crate) fn json(rows: &[Row], verdicts: &[Verdict]) -> Result<String, Error> {
+pub(crate) fn json(
+    rows: &[Row],
+    hash: Option<Spread>,
+    verdicts: &[Verdict],
+) -> Result<String, Error> {
     let cells = rows.iter().flat_map(|row| {
         let cells = ALL.iter().zip(&row.cells);
         cells.filter_map(|(layout, cell)| {
@@ -87,6 +95,7 @@ pub(crate) fn json(rows: &[Row], verdicts: &[Verdict]) -> Result<String, Error> 
     });
     let document = json!({
         "machine": machine(),
+        "hash_alone": hash.map(spread),
         "cells": cells.collect::<Vec<_>>(),
         "budget": budget.collect::<Vec<_>>(),
     });
