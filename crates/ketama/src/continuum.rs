@@ -6,7 +6,7 @@ use core::iter::FusedIterator;
 
 use crate::layout::Layout;
 use crate::points::Chain;
-use crate::{Bucket, BuildError, RingConfig, Version};
+use crate::{Bucket, BuildError, RingConfig, Version, crc};
 
 /// A consistent-hash ring over weighted buckets.
 ///
@@ -124,7 +124,7 @@ impl Continuum {
         if let Some(scheme) = &self.scheme {
             return scheme.hash(key);
         }
-        crc32fast::hash(key)
+        crc::hash(key)
     }
 
     /// The bucket that owns `key`; `None` if the ring is empty.
@@ -138,13 +138,13 @@ impl Continuum {
     /// Unlike the method of this name in pingora-ketama it is not a position on the ring.
     #[must_use]
     pub fn node_idx(&self, key: &[u8]) -> Option<usize> {
-        self.walk(self.hash(key)).next()
+        self.ring.owner(self.hash(key))
     }
 
     /// The bucket that owns the place `hash` on the circle, for callers that hash by themselves.
     #[must_use]
     pub fn node_for_hash(&self, hash: u32) -> Option<&Bucket> {
-        self.buckets.get(self.walk(hash).next()?)
+        self.buckets.get(self.ring.owner(hash)?)
     }
 
     /// The owners of the points from `key` on, point by point, round and round without end.
@@ -189,7 +189,7 @@ impl Continuum {
 
 /// How many buckets own at least one point: all that have some, unless they lost every one of them.
 fn owners(buckets: &[Bucket], ring: &Layout, version: Version) -> usize {
-    let mut lost = vec![0u64; buckets.len()];
+    let mut lost = vec![0usize; buckets.len()];
     for node in ring.shadowed() {
         lost[node as usize] += 1;
     }

@@ -66,6 +66,11 @@ impl Layout {
         each!(self, ring => ring.heap_size())
     }
 
+    /// The node of the first point at or after `hash`, wrapping.
+    pub(crate) fn owner(&self, hash: u32) -> Option<usize> {
+        each!(self, ring => ring.owner(hash).map(|node| node as usize))
+    }
+
     pub(crate) fn position(&self, hash: u32) -> usize {
         each!(self, ring => ring.position(hash))
     }

@@ -21,7 +21,7 @@ pub(crate) struct Chain {
     /// The CRC register after HOST, 0, PORT.
     register: u32,
     point: u32,
-    left: u64,
+    left: usize,
     node: u32,
 }
 
@@ -58,13 +58,14 @@ impl Chain {
     }
 
     /// The number of points left.
-    pub(crate) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> usize {
         self.left
     }
 
     /// The length of the chain, from its start, at `weight`.
-    fn len_at(&self, weight: u32, version: Version) -> u64 {
-        let points = points_of(weight, version);
+    fn len_at(&self, weight: u32, version: Version) -> usize {
+        // What does not fit has been refused by `total_points`.
+        let points = usize::try_from(points_of(weight, version)).unwrap_or(usize::MAX);
         let stands_still = !shift4(self.register) == 0;
         if stands_still { points.min(1) } else { points }
     }
@@ -103,7 +104,7 @@ pub(crate) fn for_each_point(
 }
 
 /// The points that `weight` asks for.
-pub(crate) fn points_of(weight: u32, version: Version) -> u64 {
+fn points_of(weight: u32, version: Version) -> u64 {
     u64::from(weight) * u64::from(version.points_per_weight())
 }
 

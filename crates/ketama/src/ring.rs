@@ -11,6 +11,11 @@ pub(crate) trait Point: Copy + Debug {
     fn new(hash: u32, node: u32) -> Self;
     fn hash(self) -> u32;
     fn node(self) -> u32;
+
+    /// Whether the point lies before `hash`.
+    fn is_before(self, hash: u32) -> bool {
+        self.hash() < hash
+    }
 }
 
 /// Eight bytes: the hash in the high half, so that the order of the numbers is that of the ring.
@@ -28,6 +33,10 @@ impl Point for Wide {
     #[expect(clippy::cast_possible_truncation, reason = "the low half is asked for")]
     fn node(self) -> u32 {
         self as u32
+    }
+
+    fn is_before(self, hash: u32) -> bool {
+        self < Self::new(hash, 0)
     }
 }
 
@@ -60,7 +69,7 @@ impl Point for Narrow {
 /// the points of each cell begin.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring<P> {
-    points: Box<[P]>,
+    points: Vec<P>,
     /// The first point at or after the start of each cell; one more at the end.
     cells: Box<[u32]>,
     /// The points that lost their place to another node, by hash, then in the order of precedence.
@@ -82,10 +91,16 @@ impl<P: Point> Ring<P> {
     }
 
     /// The ring of `points` with each hash once, and the points that were pushed aside.
-    pub(crate) fn from_parts(points: Vec<P>, shadows: Vec<P>) -> Self {
+    pub(crate) fn from_parts(mut points: Vec<P>, shadows: Vec<P>) -> Self {
+        // Room for a few ties is not worth a cut: giving back the end of a large block makes the
+        // allocator map and zero all pages of the next one afresh, which takes three times as long
+        // as a change of the ring.
+        if points.capacity() > points.len() + points.len() / 128 {
+            points.shrink_to_fit();
+        }
         Self {
             cells: index(&points),
-            points: points.into(),
+            points,
             shadows: shadows.into(),
         }
     }
@@ -104,10 +119,12 @@ impl<P: Point> Ring<P> {
 
     /// The bytes on the heap.
     pub(crate) fn heap_size(&self) -> usize {
-        size_of_val(&*self.points) + size_of_val(&*self.cells) + size_of_val(&*self.shadows)
+        let points = size_of::<P>() * (self.points.capacity() + self.shadows.len());
+        points + size_of_val(&*self.cells)
     }
 
     /// The first point at or after `hash`, wrapping to the first of all.
+    #[inline]
     pub(crate) fn position(&self, hash: u32) -> usize {
         let position = self.lower_bound(hash);
         if position == self.points.len() {
@@ -117,26 +134,38 @@ impl<P: Point> Ring<P> {
         }
     }
 
+    /// The node of the first point at or after `hash`, wrapping.
+    #[inline]
+    pub(crate) fn owner(&self, hash: u32) -> Option<u32> {
+        let point = self.points.get(self.lower_bound(hash));
+        point
+            .or_else(|| self.points.first())
+            .map(|point| point.node())
+    }
+
     /// The number of points before `hash`.
     ///
     /// Expected O(1). A cell holds four or five points in the mean, so a count over a window of
     /// eight, without a branch, finds the place all but always; a crowded cell, as a forged pool
     /// may have it, is searched by halves.
+    #[inline]
     pub(crate) fn lower_bound(&self, hash: u32) -> usize {
         let cell = cell_of(hash, self.cells.len() - 1);
-        let mut start = self.cells[cell] as usize;
-        if let Some(window) = self.points.get(start..start + WINDOW) {
-            let before: usize = window
-                .iter()
-                .map(|point| usize::from(point.hash() < hash))
-                .sum();
+        let bounds = self.cells.get(cell..).and_then(<[u32]>::first_chunk);
+        let Some([mut start, end]) = bounds.map(|bounds: &[u32; 2]| bounds.map(|at| at as usize))
+        else {
+            return 0; // Never: a cell is below the number of cells, and one more bound follows.
+        };
+        let window = self.points.get(start..).and_then(<[P]>::first_chunk);
+        if let Some(window) = window {
+            let before = count_before(window, hash);
             start += before;
             if before < WINDOW {
                 return start;
             }
         }
-        let rest = &self.points[start..self.cells[cell + 1] as usize];
-        start + rest.partition_point(|point| point.hash() < hash)
+        let rest = self.points.get(start..end).unwrap_or_default();
+        start + rest.partition_point(|point| point.is_before(hash))
     }
 
     /// The position after `position`, wrapping.
@@ -144,6 +173,18 @@ impl<P: Point> Ring<P> {
         let next = position + 1;
         if next >= self.points.len() { 0 } else { next }
     }
+}
+
+/// How many of eight sorted points lie before `hash`.
+///
+/// By halves, and each step adds instead of branching. Counting all eight would do as well, but
+/// for points of eight bytes the compiler gathers the hashes into vector registers and counts bits
+/// without the instruction for it, which takes longer than three dependent loads.
+fn count_before<P: Point>(points: &[P; WINDOW], hash: u32) -> usize {
+    let mut before = 4 * usize::from(points[3].is_before(hash));
+    before += 2 * usize::from(points[before + 1].is_before(hash));
+    before += usize::from(points[before].is_before(hash));
+    before + usize::from(points[7].is_before(hash))
 }
 
 /// Where the points of each cell begin, for points sorted by hash.

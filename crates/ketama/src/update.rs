@@ -5,9 +5,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::layout::{Layout, precedence};
-use crate::points::{Chain, for_each_point, total_points};
-use crate::ring::{Point, Ring};
-use crate::{Bucket, BuildError, Continuum, Version};
+use crate::points::{Chain, total_points};
+use crate::ring::{Point, Ring, Wide};
+use crate::{Bucket, BuildError, Continuum, Version, sort};
 
 /// One change of a bucket list.
 ///
@@ -123,9 +123,9 @@ impl Continuum {
         let config = self.config();
         let total = total_points(&buckets, config)?;
         let edit = Edit::new(self.buckets(), &buckets, origins, config.version);
-        let gained: u64 = edit.gained.iter().map(Chain::len).sum();
+        let gained: usize = edit.gained.iter().map(Chain::len).sum();
         // Sorting the new points one by one costs more than a build once they are the majority.
-        let ring = if gained > total as u64 / 2 {
+        let ring = if gained > total / 2 {
             Layout::build(&buckets, config)?
         } else {
             self.layout().edited(&edit)
@@ -201,17 +201,21 @@ impl<P: Point> Ring<P> {
     /// Between the places where points come, go or are tied, points are copied; at each of these
     /// places all that claim it are ranked anew.
     pub(crate) fn edited(&self, edit: &Edit) -> Self {
-        let (lost, gained) = (sorted::<P>(&edit.lost), sorted::<P>(&edit.gained));
-        let sources = [&*lost, &*gained, self.shadows()];
-        let mut places: Vec<u32> = sources.into_iter().flatten().map(|p| p.hash()).collect();
-        places.sort_unstable();
-        places.dedup();
-
+        let (lost, gained) = (sorted(&edit.lost), sorted(&edit.gained));
         let (mut lost, mut gained, mut shadowed) = (&*lost, &*gained, self.shadows());
-        let mut points = Vec::with_capacity(self.len() + gained.len());
+        let most = self.len() + shadowed.len() - lost.len() + gained.len();
+        let mut points = Vec::with_capacity(most);
         let (mut shadows, mut claims) = (Vec::new(), Vec::new());
         let (mut rest, mut done) = (self.points(), 0);
-        for place in places {
+        loop {
+            let places = [
+                first_place(lost),
+                first_place(gained),
+                first_place(shadowed),
+            ];
+            let Some(place) = places.into_iter().flatten().min() else {
+                break;
+            };
             let end = self.lower_bound(place);
             let (run, behind) = rest.split_at(end - done);
             (rest, done) = (behind, end);
@@ -223,7 +227,8 @@ impl<P: Point> Ring<P> {
             let stays = |point: &&P| gone.iter().all(|gone| gone.node() != point.node());
             let old = owner.iter().chain(split_place(&mut shadowed, place));
             claims.extend(old.filter(stays).map(|point| edit.renumbered(*point)));
-            claims.extend_from_slice(split_place(&mut gained, place));
+            let new = split_place(&mut gained, place).iter();
+            claims.extend(new.map(|point| P::new(point.hash(), point.node())));
             claims.sort_unstable_by_key(|point| edit.ranks[point.node() as usize]);
             let mut ranked = claims.drain(..);
             points.extend(ranked.next());
@@ -235,13 +240,13 @@ impl<P: Point> Ring<P> {
 }
 
 /// The points of `chains` by hash.
-fn sorted<P: Point>(chains: &[Chain]) -> Vec<P> {
-    let mut points = Vec::new();
-    for_each_point(chains.iter().copied(), |hash, node| {
-        points.push(P::new(hash, node))
-    });
-    points.sort_unstable_by_key(|point| point.hash());
-    points
+fn sorted(chains: &[Chain]) -> Vec<Wide> {
+    let total = chains.iter().map(Chain::len).sum();
+    sort::sorted(total, || chains.iter().copied())
+}
+
+fn first_place<P: Point>(points: &[P]) -> Option<u32> {
+    points.first().map(|point| point.hash())
 }
 
 /// Takes the points on `place` from the front of `points`, which has none before it.
