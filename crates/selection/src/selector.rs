@@ -17,7 +17,8 @@ use crate::{BuildError, Eligible, Explanation, NodeId, NodeSet, explain};
 /// - no input makes it panic;
 /// - up to 256 nodes it allocates nothing;
 /// - a selector that hashes is a pure function of (set, config, key, eligible), except for an
-///   empty key, which is not hashed: such requests take turns (nginx);
+///   empty key, which is not hashed: such requests take turns (nginx); nginx's two hashes modulo
+///   the weights also take turns once 20 attempts have met nobody eligible;
 /// - among the eligible nodes the shares are as if the others were not in the set.
 ///
 /// # Retries

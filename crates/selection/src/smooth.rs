@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::splitmix;
 use crate::wheel::Wheel;
-use crate::{Build, BuildError, Eligible, NodeId, NodeSet, Outcome, Selector};
+use crate::{Build, BuildError, Eligible, NodeId, NodeSet, Outcome, Selector, Start};
 
 /// In turns by weight, those of a heavy node spread out: 5, 1, 1 gives a a b a c a a.
 ///
@@ -45,19 +46,40 @@ pub struct SmoothConfig {
     /// themselves ([`Node::with_max_fails`](crate::Node::with_max_fails)). 1 by default, as in
     /// nginx; 0 for no effect of failures.
     pub max_fails: u32,
+    /// Where the turns start; anywhere means in the first 65,536 picks of a cycle of all weights.
+    pub start: Start,
+    /// Decides where [`Start::Random`] is; `None`, the default, takes entropy of the system.
+    pub seed: Option<u64>,
 }
 
 impl SmoothConfig {
     /// Sets how many failures take the whole weight of a node.
     #[must_use]
     pub fn max_fails(self, max_fails: u32) -> Self {
-        Self { max_fails }
+        Self { max_fails, ..self }
+    }
+
+    /// Sets where the turns start.
+    #[must_use]
+    pub fn start(self, start: Start) -> Self {
+        Self { start, ..self }
+    }
+
+    /// Fixes where [`Start::Random`] is.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        let seed = Some(seed);
+        Self { seed, ..self }
     }
 }
 
 impl Default for SmoothConfig {
     fn default() -> Self {
-        Self { max_fails: 1 }
+        Self {
+            max_fails: 1,
+            start: Start::First,
+            seed: None,
+        }
     }
 }
 
@@ -85,9 +107,14 @@ impl Build for SmoothRoundRobin {
     type Config = SmoothConfig;
 
     fn build(nodes: &NodeSet, config: &SmoothConfig) -> Result<Self, BuildError> {
-        Ok(Self {
-            wheel: Wheel::new(nodes, config.max_fails),
-        })
+        let wheel = match config.start {
+            Start::First => Wheel::new(nodes, config.max_fails),
+            Start::Random => {
+                let random = splitmix::mix(splitmix::seed_or_entropy(config.seed));
+                Wheel::anywhere(nodes, config.max_fails, random)
+            }
+        };
+        Ok(Self { wheel })
     }
 
     fn rebuild(

@@ -83,6 +83,23 @@ impl Wheel {
         Self::with_slots(nodes, slots)
     }
 
+    /// As if some picks were over, so that a fleet that starts at one time does not start at one
+    /// node: any number that is less than a cycle of all weights, and at most [`LONGEST_START`].
+    pub(crate) fn anywhere(nodes: &NodeSet, max_fails: u32, random: u64) -> Self {
+        let wheel = Self::new(nodes, max_fails);
+        let weights = nodes.iter().map(|node| u64::from(node.weight()));
+        let divisor = weights.fold(0, gcd);
+        let cycle = nodes.total_weight().checked_div(divisor).unwrap_or(0);
+        let picks = random.checked_rem(cycle.min(LONGEST_START)).unwrap_or(0);
+        {
+            let mut state = wheel.lock();
+            for _ in 0..picks {
+                state.round(None);
+            }
+        }
+        wheel
+    }
+
     /// With the current and effective weights of the nodes that stay, by identity.
     ///
     /// Where weights or members changed, current weights are scaled to the new total and shifted
@@ -347,6 +364,13 @@ impl Round {
     }
 }
 
+fn gcd(a: u64, b: u64) -> u64 {
+    match a.checked_rem(b) {
+        Some(rest) => gcd(b, rest),
+        None => a,
+    }
+}
+
 /// Shifts the current weights of the nodes that are not drained so that they sum to 0.
 fn level(slots: &mut [Slot]) {
     let (members, mut left) = slots
@@ -371,6 +395,10 @@ fn level(slots: &mut [Slot]) {
 
 /// Rounds to scan before the lanes are built: a sort of n nodes costs about log2(n) scans.
 const PATIENCE: u32 = 16;
+
+/// So many picks from the start each node has had its share to within one or two: further on there
+/// is nothing that is not to be found here, and these take no more than milliseconds to run.
+const LONGEST_START: u64 = 1 << 16;
 
 /// Up to so many nodes a scan is as fast as anything.
 const FEW: usize = 8;

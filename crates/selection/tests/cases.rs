@@ -5,11 +5,13 @@
 mod every;
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use every::{id, nodes, selectors};
 use selection::{
-    Build, Consistent, Eligible, FNVHash, KetamaConfig, Node, NodeId, NodeSet, Random, ReadySet,
-    RoundRobin, Selector, Tried, WeightedConfig,
+    Build, Consistent, Eligible, FNVHash, InFlight, IpHash, KetamaConfig, LeastConn,
+    LeastConnConfig, ModuloHash, Node, NodeId, NodeSet, Random, ReadySet, RoundRobin, Selector,
+    Tried, WeightedConfig,
 };
 
 fn build<S: Build>(set: &NodeSet) -> S
@@ -214,6 +216,109 @@ fn a_ring_beyond_its_limit_is_an_error() {
         assert!(
             matches!(error, selection::BuildError::Ring(_)),
             "{weights:?}: {error}"
+        );
+    }
+}
+
+/// Counters outlive the selector, by identity: the new node takes requests until it has as many.
+#[test]
+fn least_conn_counts_over_updates() {
+    let node = |name: &str| Node::new(name, 1);
+    let load = |node: &Node| InFlight::new(Arc::clone(node.load()));
+    let (a, b, c) = (node("a"), node("b"), node("c"));
+    let pair = NodeSet::new([a.clone(), b.clone()]).unwrap();
+    let held: Vec<_> = [&a, &a, &b, &b].map(load).into();
+    let before: LeastConn = build(&pair);
+    let three = NodeSet::new([&a, &b, &c].map(Node::clone)).unwrap();
+    let after = LeastConn::rebuild(&before, &three, &LeastConnConfig::default()).unwrap();
+    let ready = ReadySet::all(3);
+    let acquire = || {
+        let picked = after.pick(b"", &Eligible::new(&ready)).unwrap();
+        (picked, load(&three[picked]))
+    };
+    let newer = [acquire(), acquire()];
+    assert_eq!(newer.each_ref().map(|(picked, _)| picked.index()), [2, 2]);
+    drop(held);
+    assert_eq!([&a, &b, &c].map(|node| node.load().in_flight()), [0, 0, 2]);
+}
+
+/// Idle nodes, one request at a time: all are used, in turns by weight, not the heaviest alone.
+#[test]
+fn least_conn_rotates_over_idle_nodes() {
+    let equal: LeastConn = build(&nodes(&[1; 5]));
+    assert_eq!(counts(&equal, &[], 1000), [200; 5]);
+    let weighted: LeastConn = build(&nodes(&[1, 2, 5]));
+    assert_eq!(counts(&weighted, &[], 800), [100, 200, 500]);
+}
+
+/// 200 clients of one /24: nginx sends all of them to one node, the full address does not.
+#[test]
+fn a_network_of_clients_spreads_by_its_full_addresses() {
+    let set = nodes(&[1, 1, 1]);
+    let ready = ReadySet::all(3);
+    let counts = |selector: &IpHash| {
+        let mut counts = [0u32; 3];
+        for host in 0..200 {
+            let picked = selector.pick(&[192, 0, 2, host], &Eligible::new(&ready));
+            counts[picked.unwrap().index()] += 1;
+        }
+        counts
+    };
+    assert_eq!(counts(&build(&set)).iter().max(), Some(&200));
+    let full = IpHash::full_address(&set).unwrap();
+    assert!(counts(&full).iter().all(|&count| count >= 60));
+    let v4 = std::net::Ipv4Addr::new(192, 0, 2, 9);
+    let mapped = v4.to_ipv6_mapped().octets();
+    let eligible = Eligible::new(&ready);
+    assert_eq!(
+        full.pick(&mapped, &eligible),
+        full.pick(&v4.octets(), &eligible)
+    );
+}
+
+/// A node that goes down moves its own clients, of no other node.
+#[test]
+fn down_moves_only_its_own_keys() {
+    let set = nodes(&[1, 2, 3, 4]);
+    let all = ReadySet::all(4);
+    let less = ReadySet::all(4);
+    less.set(id(2), false);
+    let by_hash: ModuloHash = build(&set);
+    let by_ip = IpHash::full_address(&set).unwrap();
+    let selectors: [&dyn Selector; 2] = [&by_hash, &by_ip];
+    for selector in selectors {
+        let mut moved = 0u32;
+        for client in 0..1000u32 {
+            let key = client.wrapping_mul(2_654_435_761).to_be_bytes();
+            let before = selector.pick(&key, &Eligible::new(&all));
+            let after = selector.pick(&key, &Eligible::new(&less));
+            assert_eq!(before == after, before != Some(id(2)), "{selector:?}");
+            moved += u32::from(before != after);
+        }
+        assert!(moved > 200, "{moved}");
+    }
+}
+
+/// Ten nodes that take ten requests each, 100 requests with one key: all are served.
+#[test]
+fn overflow_of_full_nodes_goes_to_others() {
+    let set = nodes(&[1; 10]);
+    let ready = ReadySet::all(10);
+    let ring: Consistent = build(&set);
+    let modulo: ModuloHash = build(&set);
+    let selectors: [&dyn Selector; 2] = [&ring, &modulo];
+    for selector in selectors {
+        let taken = [(); 10].map(|()| Cell::new(0));
+        for _ in 0..100 {
+            let has_room = |node: NodeId| taken[node.index()].get() < 10;
+            let picked = selector.pick(b"one key", &Eligible::new(&ready).only_if(&has_room));
+            let taken = &taken[picked.unwrap().index()];
+            taken.set(taken.get() + 1);
+        }
+        assert!(taken.iter().all(|taken| taken.get() == 10));
+        assert_eq!(
+            selector.pick(b"one key", &Eligible::new(&ready).only_if(&|_| false)),
+            None
         );
     }
 }

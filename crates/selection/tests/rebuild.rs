@@ -1,11 +1,14 @@
 //! What a rebuild carries over.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 use selection::ketama::RingConfig;
 use selection::{
-    Build, Consistent, Eligible, FNVHash, KetamaConfig, Node, NodeSet, Random, ReadySet,
-    RoundRobin, Selector, Start, WeightedConfig,
+    Build, Consistent, Eligible, FNVHash, KetamaConfig, LeastTime, LeastTimeConfig, Node, NodeSet,
+    Outcome, Random, ReadySet, RoundRobin, Selector, SmoothConfig, SmoothRoundRobin, Start,
+    WeightedConfig,
 };
 
 fn set(members: &[(&str, u32)]) -> NodeSet {
@@ -163,4 +166,34 @@ fn another_ring_config_builds_afresh() {
     let before = Consistent::build(&pool, &config).unwrap();
     let narrow = config.ring(RingConfig::new().max_points(100));
     assert!(Consistent::rebuild(&before, &pool, &narrow).is_err());
+}
+
+/// nginx's family keeps what its turns owe, and least_time what it measured.
+#[test]
+fn smooth_turns_and_times_go_on_with_the_nodes_that_stay() {
+    let (ab, abc) = (
+        set(&[("a", 1), ("b", 1)]),
+        set(&[("a", 1), ("b", 1), ("c", 1)]),
+    );
+    let before = SmoothRoundRobin::build(&ab, &SmoothConfig::default()).unwrap();
+    assert_eq!(pick(&before, &ab, ""), "a");
+    let after = SmoothRoundRobin::rebuild(&before, &abc, &SmoothConfig::default()).unwrap();
+    let cycle: String = (0..3).map(|_| pick(&after, &abc, "")).collect();
+    assert_eq!(cycle, "bca");
+
+    let config = LeastTimeConfig::default();
+    let before = LeastTime::build(&ab, &config).unwrap();
+    let answer = |millis| Outcome::success(Duration::from_millis(millis));
+    for (node, millis) in [(0u32, 90), (1, 30)] {
+        pick(&before, &ab, "");
+        before.observe(node.into(), &answer(millis), Duration::ZERO);
+    }
+    let after = LeastTime::rebuild(&before, &abc, &config).unwrap();
+    // c has no time yet; then b is the fastest.
+    assert_eq!(pick(&after, &abc, ""), "c");
+    after.observe(2u32.into(), &answer(500), Duration::ZERO);
+    assert_eq!(pick(&after, &abc, ""), "b");
+    // A request that began before the rebuild and is told to the old selector counts.
+    before.observe(1u32.into(), &answer(100_000), Duration::ZERO);
+    assert_eq!(pick(&after, &abc, ""), "a");
 }
