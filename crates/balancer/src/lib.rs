@@ -58,6 +58,7 @@ mod slow_start;
 mod snapshot;
 mod state;
 mod status;
+mod update;
 mod walk;
 
 pub use attempts::Attempts;
@@ -78,7 +79,8 @@ pub use options::Options;
 pub use passive::{Consecutive, MaxFails, Passive};
 pub use pick::Pick;
 pub use slow_start::SlowStart;
-pub use status::{BackendStatus, Status, Update};
+pub use status::{BackendStatus, Status, Tier};
+pub use update::Update;
 
 /// The selectors that a balancer picks with, re-exported for their types.
 pub use selection;

@@ -2,23 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use selection::{Build, BuildError, NodeSet, Selector};
 
-use crate::board::{Board, Verdict};
+use crate::board::Board;
 use crate::clock::Clock;
-use crate::contain::{contain, message};
-use crate::health::{Active, Admin, Condition};
+use crate::health::Admin;
 use crate::members::Policy;
-use crate::snapshot::{Entry, Found, Maker, Snapshot, Tier};
-use crate::state::Mode;
+use crate::snapshot::{Maker, Snapshot};
+use crate::update::Updates;
 use crate::walk::{Accept, Walk};
 use crate::{
-    Address, Attempts, Backend, BackendStatus, Builder, ConfigError, Discovery, Drain, Handle,
-    HealthCheck, Options, Part, Pick, Status, Update, UpdateError,
+    Address, Attempts, Backend, Builder, ConfigError, Discovery, Drain, Handle, HealthCheck,
+    Options, Pick, Tier,
 };
 
 /// Backends from discovery, filtered by health, chosen among by `S`.
@@ -35,19 +33,8 @@ pub struct LoadBalancer<S: Selector + ?Sized> {
     pub(crate) discovery: Arc<dyn Discovery>,
     pub(crate) check: Option<Arc<dyn HealthCheck>>,
     pub(crate) options: Options,
-    maker: Arc<Maker<S>>,
-    /// Updates take turns: held from the discovery to the publication.
-    turn: tokio::sync::Mutex<()>,
-    history: Mutex<History>,
-}
-
-/// How the updates went.
-#[derive(Debug, Default)]
-struct History {
-    updates: u64,
-    failures: u64,
-    last_error: Option<UpdateError>,
-    last_good: Option<Duration>,
+    pub(crate) maker: Arc<Maker<S>>,
+    pub(crate) updates: Updates,
 }
 
 impl<S: Build> LoadBalancer<S> {
@@ -113,8 +100,7 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
             check: builder.check,
             options: builder.options,
             maker: Arc::new(builder.maker),
-            turn: tokio::sync::Mutex::new(()),
-            history: Mutex::default(),
+            updates: Updates::default(),
         }
     }
 
@@ -188,58 +174,17 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
         self.snapshot.load().generation
     }
 
-    /// Members, health, load, and how the updates went.
+    /// The selectors that serve, tier by tier, with the nodes that each was built over.
+    ///
+    /// For what a selector can tell of itself, such as the shares and the fingerprint of a ring.
     #[must_use]
-    pub fn status(&self) -> Status {
-        let (verdicts, panicking) = self.board.verdicts();
-        let snapshot = self.snapshot.load_full();
-        let history = self.history();
-        Status {
-            generation: snapshot.generation,
-            panicking,
-            backends: snapshot
-                .entries()
-                .map(|entry| backend_status(entry, &verdicts))
-                .collect(),
-            updates: history.updates,
-            failed_updates: history.failures,
-            last_error: history.last_error.clone(),
-            age: history
-                .last_good
-                .map(|then| self.board.clock.now().saturating_sub(then)),
-        }
-    }
-
-    /// Discovers, and serves what was found from the next pick on. Updates take turns.
-    ///
-    /// Selectors are built on tokio's blocking threads; what served before serves meanwhile, and
-    /// serves on if anything fails. Health, the administrative state and the requests in flight
-    /// stay with every address that stays. The same set in another order changes nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`UpdateError`]; [`status`](Self::status) shows the latest.
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime.
-    pub async fn update(&self) -> Result<Update, UpdateError> {
-        let _turn = self.turn.lock().await;
-        let result = self.discover_and_publish().await;
-        let mut history = self.history();
-        match &result {
-            Ok(_) => {
-                history.updates += 1;
-                history.last_error = None;
-                history.last_good = Some(self.board.clock.now());
-            }
-            Err(error) => {
-                history.failures += 1;
-                history.last_error = Some(error.clone());
-            }
-        }
-        drop(history);
-        result
+    pub fn tiers(&self) -> Vec<Tier<S>> {
+        let snapshot = self.snapshot.load();
+        snapshot
+            .tiers
+            .iter()
+            .map(|tier| tier.public.clone())
+            .collect()
     }
 
     /// A pick with all that may stand in its way. If there is none and something has flipped
@@ -265,80 +210,6 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
             .map(|(identity, verdict)| (identity, verdict.stint));
         (self.snapshot.load_full(), stints.collect())
     }
-
-    async fn discover_and_publish(&self) -> Result<Update, UpdateError> {
-        let started = self.board.clock.now();
-        let found = self.discover().await?;
-        let discovered = self.board.clock.now();
-        let previous = self.snapshot.load_full();
-        let mut update = compare(&previous, &found);
-        update.discovery = discovered.saturating_sub(started);
-        // Values in `ext` cannot be compared: if there are any, the entries are made anew around
-        // the same selectors, which is no new generation.
-        if !update.is_unchanged() || found.has_ext() || had_ext(&previous) {
-            update.generation += u64::from(!update.is_unchanged());
-            self.publish(update.generation, self.build(found, previous).await?);
-        }
-        if !update.is_unchanged() {
-            update.build = self.board.clock.now().saturating_sub(discovered);
-        }
-        Ok(update)
-    }
-
-    async fn discover(&self) -> Result<Found, UpdateError> {
-        let answer = contain(self.discovery.discover()).await;
-        let found = Found::new(answer.map_err(|message| UpdateError::Panicked {
-            part: Part::Discovery,
-            message,
-        })??);
-        let min = self.options.min_backends;
-        if found.len() < min {
-            let found = found.len();
-            return Err(UpdateError::TooFewBackends { found, min });
-        }
-        Ok(found)
-    }
-
-    /// The tiers over what was found, built where blocking is allowed. Health and enabling may
-    /// change meanwhile: they are looked at when the tiers are published.
-    async fn build(
-        &self,
-        found: Found,
-        previous: Arc<Snapshot<S>>,
-    ) -> Result<Box<[Tier<S>]>, UpdateError> {
-        let states = self.board.states(found.iter().map(|(id, _)| id));
-        let maker = Arc::clone(&self.maker);
-        let built =
-            tokio::task::spawn_blocking(move || found.tiers(&states, &previous, &maker)).await;
-        match built {
-            Ok(tiers) => Ok(tiers?),
-            Err(failed) => Err(match failed.try_into_panic() {
-                Ok(payload) => UpdateError::Panicked {
-                    part: Part::Selector,
-                    message: message(&*payload),
-                },
-                Err(_) => UpdateError::Stopped,
-            }),
-        }
-    }
-
-    fn publish(&self, generation: u64, tiers: Box<[Tier<S>]>) {
-        let seats = tiers.iter().flat_map(Tier::seats).collect();
-        let board = Arc::clone(&self.board);
-        let next = Arc::new(Snapshot {
-            generation,
-            tiers,
-            board,
-        });
-        let mut before = None;
-        self.board
-            .seat(seats, || before = Some(self.snapshot.swap(next)));
-        drop(before); // Not under the lock: it may be large.
-    }
-
-    fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl<S: Selector + ?Sized> fmt::Debug for LoadBalancer<S> {
@@ -347,53 +218,6 @@ impl<S: Selector + ?Sized> fmt::Debug for LoadBalancer<S> {
             .field("snapshot", &self.snapshot.load())
             .field("options", &self.options)
             .finish_non_exhaustive()
-    }
-}
-
-/// What serving `found` after `previous` would change.
-fn compare<S: Selector + ?Sized>(previous: &Snapshot<S>, found: &Found) -> Update {
-    let mut update = Update {
-        generation: previous.generation,
-        ..Update::default()
-    };
-    let mut known = BTreeMap::new();
-    for entry in previous.entries() {
-        known.insert(&entry.state.identity, &entry.backend);
-        match found.get(&entry.state.identity) {
-            None => update.removed.push(entry.backend.addr.clone()),
-            Some(backend) if !backend.is_like(&entry.backend) => {
-                update.changed.push(backend.addr.clone());
-            }
-            Some(_) => {}
-        }
-    }
-    let is_new = |(identity, _): &(_, _)| !known.contains_key(identity);
-    let added = found.iter().filter(is_new);
-    update.added = added.map(|(_, backend)| backend.addr.clone()).collect();
-    update
-}
-
-fn had_ext<S: Selector + ?Sized>(snapshot: &Snapshot<S>) -> bool {
-    snapshot
-        .entries()
-        .any(|entry| !entry.backend.ext.is_empty())
-}
-
-fn backend_status(
-    entry: &Entry,
-    verdicts: &BTreeMap<selection::Identity, Verdict>,
-) -> BackendStatus {
-    // A member that left between the two reads is shown as it is now: not ready.
-    let verdict = verdicts.get(&entry.state.identity);
-    BackendStatus {
-        addr: entry.backend.addr.clone(),
-        weight: entry.backend.weight,
-        tier: entry.backend.tier,
-        ready: entry.state.mode() != Mode::Closed,
-        admin: verdict.map_or(Admin::Enabled, |verdict| verdict.admin),
-        condition: verdict.map_or(Condition::Unchecked, |verdict| verdict.condition),
-        active: verdict.map_or(Active::Unknown, |verdict| verdict.active),
-        in_flight: entry.state.load.in_flight(),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::board::Board;
 use crate::members::Seat;
 use crate::state::{Mode, State};
 use crate::walk::Walk;
-use crate::{Backend, Pick};
+use crate::{Backend, Pick, Tier};
 
 /// Makes a selector over a set of nodes, with the config that was given once.
 pub(crate) struct Maker<S: ?Sized> {
@@ -25,18 +25,16 @@ type BuildFn<S> =
 pub(crate) struct Snapshot<S: ?Sized> {
     pub(crate) generation: u64,
     /// Ascending by number.
-    pub(crate) tiers: Box<[Tier<S>]>,
+    pub(crate) tiers: Box<[TierSnapshot<S>]>,
     pub(crate) board: Arc<Board>,
 }
 
 /// The backends of one tier, with a selector of their own: those of the other tiers take no share.
-pub(crate) struct Tier<S: ?Sized> {
-    number: u8,
-    nodes: NodeSet,
+pub(crate) struct TierSnapshot<S: ?Sized> {
+    pub(crate) public: Tier<S>,
     /// By node number.
     pub(crate) entries: Box<[Arc<Entry>]>,
     pub(crate) ready: Arc<ReadySet>,
-    selector: Arc<S>,
     /// Whether any of them has a limit of requests in flight.
     pub(crate) is_limited: bool,
 }
@@ -89,24 +87,24 @@ impl<S: Selector + ?Sized> Snapshot<S> {
         tier.pick(key, &Eligible::new(&tier.ready).at(&now))
     }
 
-    fn tier(&self, number: u8) -> Option<&Tier<S>> {
-        self.tiers.iter().find(|tier| tier.number == number)
+    fn tier(&self, number: u8) -> Option<&TierSnapshot<S>> {
+        self.tiers.iter().find(|tier| tier.public.number == number)
     }
 }
 
-impl<S: Selector + ?Sized> Tier<S> {
+impl<S: Selector + ?Sized> TierSnapshot<S> {
     pub(crate) fn seats(&self) -> impl Iterator<Item = Seat> {
         self.entries.iter().map(|entry| Seat {
             state: Arc::clone(&entry.state),
             ready: Arc::clone(&self.ready),
             node: entry.node,
-            tier: self.number,
+            tier: self.public.number,
             weight: entry.backend.weight,
         })
     }
 
     pub(crate) fn pick(&self, key: &[u8], eligible: &Eligible<'_>) -> Option<&Arc<Entry>> {
-        let node = self.selector.pick(key, eligible)?;
+        let node = self.public.selector.pick(key, eligible)?;
         self.entries.get(node.index())
     }
 }
@@ -179,7 +177,7 @@ impl Found {
         states: &BTreeMap<Identity, Arc<State>>,
         previous: &Snapshot<S>,
         maker: &Maker<S>,
-    ) -> Result<Box<[Tier<S>]>, BuildError> {
+    ) -> Result<Box<[TierSnapshot<S>]>, BuildError> {
         let mut tiers = BTreeMap::<u8, Vec<(Backend, Arc<State>)>>::new();
         for (identity, backend) in self.backends {
             let Some(state) = states.get(&identity) else {
@@ -190,12 +188,12 @@ impl Found {
         }
         tiers
             .into_iter()
-            .map(|(number, seats)| Tier::new(number, seats, previous, maker))
+            .map(|(number, seats)| TierSnapshot::new(number, seats, previous, maker))
             .collect()
     }
 }
 
-impl<S: Selector + ?Sized> Tier<S> {
+impl<S: Selector + ?Sized> TierSnapshot<S> {
     fn new(
         number: u8,
         seats: Vec<(Backend, Arc<State>)>,
@@ -205,12 +203,12 @@ impl<S: Selector + ?Sized> Tier<S> {
         let previous = snapshot.tier(number);
         let (nodes, selector) = match previous {
             Some(tier) if tier.selects_like(&seats) => {
-                (tier.nodes.clone(), Arc::clone(&tier.selector))
+                (tier.public.nodes.clone(), Arc::clone(&tier.public.selector))
             }
             _ => {
                 let nodes =
                     NodeSet::new(seats.iter().map(|(backend, state)| node(backend, state)))?;
-                let previous = previous.map(|tier| &*tier.selector);
+                let previous = previous.map(|tier| &*tier.public.selector);
                 let selector = (maker.build)(&nodes, previous)?;
                 (nodes, selector)
             }
@@ -229,11 +227,13 @@ impl<S: Selector + ?Sized> Tier<S> {
             })
         });
         Ok(Self {
-            number,
             entries: entries.collect(),
             ready: Arc::new(ReadySet::none(nodes.len())),
-            nodes,
-            selector,
+            public: Tier {
+                number,
+                nodes,
+                selector,
+            },
             is_limited,
         })
     }

@@ -1,36 +1,17 @@
 //! What operators see.
 
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use selection::{Identity, NodeSet, Selector};
+
+use crate::board::Verdict;
 use crate::health::{Active, Admin, Condition};
-use crate::{Address, UpdateError};
-
-/// What an update changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Update {
-    /// The generation that serves now. It grows with every change of members, weights, tiers,
-    /// ring names or limits, and with nothing else.
-    pub generation: u64,
-    /// Backends that were not members before, in the order of their identities.
-    pub added: Vec<Address>,
-    /// Backends that are no members any more.
-    pub removed: Vec<Address>,
-    /// Members whose weight, tier, ring name or limit is another.
-    pub changed: Vec<Address>,
-    /// How long discovery took.
-    pub discovery: Duration,
-    /// How long the selectors took to build; zero if none was built.
-    pub build: Duration,
-}
-
-impl Update {
-    /// Whether nothing changed that a selector sees.
-    #[must_use]
-    pub fn is_unchanged(&self) -> bool {
-        self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
-    }
-}
+use crate::snapshot::Entry;
+use crate::state::Mode;
+use crate::{Address, LoadBalancer, UpdateError};
 
 /// A balancer at one moment.
 #[derive(Clone, Debug)]
@@ -73,4 +54,74 @@ pub struct BackendStatus {
     pub active: Active,
     /// Requests in flight.
     pub in_flight: u32,
+}
+
+/// The selector of one tier, and the nodes it was built over.
+#[non_exhaustive]
+pub struct Tier<S: ?Sized> {
+    /// Its number: [`Backend::tier`](crate::Backend::tier).
+    pub number: u8,
+    /// The nodes, by the numbers that the selector knows them by.
+    pub nodes: NodeSet,
+    /// The selector that serves. Picking with it goes past health and counts nothing.
+    pub selector: Arc<S>,
+}
+
+impl<S: ?Sized> Clone for Tier<S> {
+    fn clone(&self) -> Self {
+        Self {
+            number: self.number,
+            nodes: self.nodes.clone(),
+            selector: Arc::clone(&self.selector),
+        }
+    }
+}
+
+impl<S: Selector + ?Sized> fmt::Debug for Tier<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tier")
+            .field("number", &self.number)
+            .field("nodes", &self.nodes)
+            .field("selector", &&*self.selector)
+            .finish()
+    }
+}
+
+impl<S: Selector + ?Sized> LoadBalancer<S> {
+    /// Members, health, load, and how the updates went.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let (verdicts, panicking) = self.board.verdicts();
+        let snapshot = self.snapshot.load_full();
+        let history = self.updates.history();
+        Status {
+            generation: snapshot.generation,
+            panicking,
+            backends: snapshot
+                .entries()
+                .map(|entry| backend_status(entry, &verdicts))
+                .collect(),
+            updates: history.updates,
+            failed_updates: history.failures,
+            last_error: history.last_error.clone(),
+            age: history
+                .last_good
+                .map(|then| self.board.clock.now().saturating_sub(then)),
+        }
+    }
+}
+
+fn backend_status(entry: &Entry, verdicts: &BTreeMap<Identity, Verdict>) -> BackendStatus {
+    // A member that left between the two reads is shown as it is now: not ready.
+    let verdict = verdicts.get(&entry.state.identity);
+    BackendStatus {
+        addr: entry.backend.addr.clone(),
+        weight: entry.backend.weight,
+        tier: entry.backend.tier,
+        ready: entry.state.mode() != Mode::Closed,
+        admin: verdict.map_or(Admin::Enabled, |verdict| verdict.admin),
+        condition: verdict.map_or(Condition::Unchecked, |verdict| verdict.condition),
+        active: verdict.map_or(Active::Unknown, |verdict| verdict.active),
+        in_flight: entry.state.load.in_flight(),
+    }
 }

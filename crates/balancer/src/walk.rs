@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use selection::{Eligible, NodeId, Selector, Tried};
 
-use crate::snapshot::{Entry, Snapshot, Tier};
+use crate::snapshot::{Entry, Snapshot, TierSnapshot};
 use crate::state::Mode;
 use crate::{Backend, Pick};
 
@@ -77,7 +77,7 @@ impl<S: Selector + ?Sized> Snapshot<S> {
     /// ever passes a request on, and turns none away.
     fn find<'s>(
         &self,
-        tier: &'s Tier<S>,
+        tier: &'s TierSnapshot<S>,
         key: &[u8],
         tried: &Tried,
         accept: Accept<'_>,

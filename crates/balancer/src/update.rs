@@ -1,0 +1,242 @@
+//! Updates: from what was discovered to what serves, one at a time.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use selection::ketama::Continuum;
+use selection::{Consistent, Selector};
+
+use crate::contain::{contain, message};
+use crate::snapshot::{Found, Snapshot, TierSnapshot};
+use crate::{Address, LoadBalancer, Part, UpdateError};
+
+/// What an update changed.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct Update {
+    /// The generation that serves now. It grows with every change of members, weights, tiers,
+    /// ring names or limits, and with nothing else.
+    pub generation: u64,
+    /// Backends that were not members before, in the order of their identities.
+    pub added: Vec<Address>,
+    /// Backends that are no members any more.
+    pub removed: Vec<Address>,
+    /// Members whose weight, tier, ring name or limit is another.
+    pub changed: Vec<Address>,
+    /// How long discovery took.
+    pub discovery: Duration,
+    /// How long it took to build what serves now; zero if nothing had to be built.
+    pub build: Duration,
+    /// The lowest tier's selectors before and after.
+    selectors: Option<[Arc<dyn Selector>; 2]>,
+}
+
+impl Update {
+    /// Whether nothing changed that a selector sees.
+    #[must_use]
+    pub fn is_unchanged(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
+    }
+
+    /// The share of all keys that have another backend now, as far as the ring decides: exactly
+    /// that part of its circle. `None` if the lowest tier was or is not served by a ring, or did
+    /// not exist before.
+    ///
+    /// It is counted when it is asked for, in time linear in the points of both rings; until the
+    /// report is dropped it keeps the ring of before in memory.
+    #[must_use]
+    pub fn moved(&self) -> Option<f64> {
+        let [before, after] = self.selectors.as_ref()?;
+        let moves = ring(before)?.diff(ring(after)?);
+        let places: u64 = moves.iter().map(|part| part.length).sum();
+        // Both below 2^53.
+        Some(places as f64 / Continuum::CIRCLE as f64)
+    }
+}
+
+fn ring(selector: &Arc<dyn Selector>) -> Option<&Continuum> {
+    let selector: &dyn Any = &**selector;
+    selector.downcast_ref().map(Consistent::ring)
+}
+
+impl fmt::Debug for Update {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Update")
+            .field("generation", &self.generation)
+            .field("added", &self.added)
+            .field("removed", &self.removed)
+            .field("changed", &self.changed)
+            .field("discovery", &self.discovery)
+            .field("build", &self.build)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The turns that updates take, and how they went.
+#[derive(Debug, Default)]
+pub(crate) struct Updates {
+    /// Held from the discovery to the publication.
+    turn: tokio::sync::Mutex<()>,
+    history: Mutex<History>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    pub(crate) updates: u64,
+    pub(crate) failures: u64,
+    pub(crate) last_error: Option<UpdateError>,
+    pub(crate) last_good: Option<Duration>,
+}
+
+impl Updates {
+    pub(crate) fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: Selector + ?Sized> LoadBalancer<S> {
+    /// Discovers, and serves what was found from the next pick on. Updates take turns.
+    ///
+    /// Selectors are built on tokio's blocking threads; what served before serves meanwhile, and
+    /// serves on if anything fails. Health, the administrative state and the requests in flight
+    /// stay with every address that stays. The same set in another order changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`UpdateError`]; [`status`](Self::status) shows the latest.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub async fn update(&self) -> Result<Update, UpdateError> {
+        let _turn = self.updates.turn.lock().await;
+        let result = self.discover_and_publish().await;
+        let mut history = self.updates.history();
+        match &result {
+            Ok(_) => {
+                history.updates += 1;
+                history.last_error = None;
+                history.last_good = Some(self.board.clock.now());
+            }
+            Err(error) => {
+                history.failures += 1;
+                history.last_error = Some(error.clone());
+            }
+        }
+        drop(history);
+        result
+    }
+
+    async fn discover_and_publish(&self) -> Result<Update, UpdateError> {
+        let started = self.board.clock.now();
+        let found = self.discover().await?;
+        let discovered = self.board.clock.now();
+        let previous = self.snapshot.load_full();
+        let mut update = compare(&previous, &found);
+        update.discovery = discovered.saturating_sub(started);
+        // Values in `ext` cannot be compared: if there are any, the entries are made anew around
+        // the same selectors, which is no new generation.
+        if !update.is_unchanged() || found.has_ext() || had_ext(&previous) {
+            update.generation += u64::from(!update.is_unchanged());
+            let tiers = self.build(found, Arc::clone(&previous)).await?;
+            update.build = self.board.clock.now().saturating_sub(discovered);
+            update.selectors = self.lowest_selectors(&previous.tiers, &tiers);
+            self.publish(update.generation, tiers);
+        }
+        Ok(update)
+    }
+
+    async fn discover(&self) -> Result<Found, UpdateError> {
+        let answer = contain(self.discovery.discover()).await;
+        let found = Found::new(answer.map_err(|message| UpdateError::Panicked {
+            part: Part::Discovery,
+            message,
+        })??);
+        let min = self.options.min_backends;
+        if found.len() < min {
+            let found = found.len();
+            return Err(UpdateError::TooFewBackends { found, min });
+        }
+        Ok(found)
+    }
+
+    /// The tiers over what was found, built where blocking is allowed. Health and enabling may
+    /// change meanwhile: they are looked at when the tiers are published.
+    async fn build(
+        &self,
+        found: Found,
+        previous: Arc<Snapshot<S>>,
+    ) -> Result<Box<[TierSnapshot<S>]>, UpdateError> {
+        let states = self.board.states(found.iter().map(|(id, _)| id));
+        let maker = Arc::clone(&self.maker);
+        let built =
+            tokio::task::spawn_blocking(move || found.tiers(&states, &previous, &maker)).await;
+        match built {
+            Ok(tiers) => Ok(tiers?),
+            Err(failed) => Err(match failed.try_into_panic() {
+                Ok(payload) => UpdateError::Panicked {
+                    part: Part::Selector,
+                    message: message(&*payload),
+                },
+                Err(_) => UpdateError::Stopped,
+            }),
+        }
+    }
+
+    fn lowest_selectors(
+        &self,
+        before: &[TierSnapshot<S>],
+        after: &[TierSnapshot<S>],
+    ) -> Option<[Arc<dyn Selector>; 2]> {
+        let [before, after] = [before.first()?, after.first()?];
+        let is_same_tier = before.public.number == after.public.number;
+        let erased = |tier: &TierSnapshot<S>| (self.maker.erase)(&tier.public.selector);
+        is_same_tier.then(|| [erased(before), erased(after)])
+    }
+
+    fn publish(&self, generation: u64, tiers: Box<[TierSnapshot<S>]>) {
+        let seats = tiers.iter().flat_map(TierSnapshot::seats).collect();
+        let board = Arc::clone(&self.board);
+        let next = Arc::new(Snapshot {
+            generation,
+            tiers,
+            board,
+        });
+        let mut before = None;
+        self.board
+            .seat(seats, || before = Some(self.snapshot.swap(next)));
+        drop(before); // Not under the lock: it may be large.
+    }
+}
+
+/// What serving `found` after `previous` would change.
+fn compare<S: Selector + ?Sized>(previous: &Snapshot<S>, found: &Found) -> Update {
+    let mut update = Update {
+        generation: previous.generation,
+        ..Update::default()
+    };
+    let mut known = BTreeMap::new();
+    for entry in previous.entries() {
+        known.insert(&entry.state.identity, &entry.backend);
+        match found.get(&entry.state.identity) {
+            None => update.removed.push(entry.backend.addr.clone()),
+            Some(backend) if !backend.is_like(&entry.backend) => {
+                update.changed.push(backend.addr.clone());
+            }
+            Some(_) => {}
+        }
+    }
+    let is_new = |(identity, _): &(_, _)| !known.contains_key(identity);
+    let added = found.iter().filter(is_new);
+    update.added = added.map(|(_, backend)| backend.addr.clone()).collect();
+    update
+}
+
+fn had_ext<S: Selector + ?Sized>(snapshot: &Snapshot<S>) -> bool {
+    snapshot
+        .entries()
+        .any(|entry| !entry.backend.ext.is_empty())
+}
