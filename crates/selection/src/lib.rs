@@ -28,6 +28,7 @@ mod rehash;
 mod selector;
 mod smooth;
 mod splitmix;
+mod start;
 mod table;
 mod weighted;
 mod wheel;
@@ -47,9 +48,10 @@ pub use p2c::{Load, P2c, P2cConfig, PeakEwmaConfig};
 pub use random_two::{RandomTwo, RandomTwoConfig};
 pub use selector::{Build, FailureKind, Outcome, Selector};
 pub use smooth::{SmoothConfig, SmoothRoundRobin};
+pub use start::Start;
 pub use weighted::{
-    ByChance, ByHash, ByTurn, Candidates, Draw, FNVHash, Fallback, Random, RoundRobin, Start,
-    Weighted, WeightedConfig,
+    ByChance, ByHash, ByTurn, Candidates, Draw, FNVHash, Fallback, Random, RoundRobin, Weighted,
+    WeightedConfig,
 };
 
 /// The ring that `Consistent` stands on, re-exported for its types.

@@ -10,7 +10,7 @@ use fnv::FnvHasher;
 
 use crate::splitmix;
 use crate::table::{Padded, Table};
-use crate::{Build, BuildError, Eligible, NodeId, NodeSet, Selector, Tried};
+use crate::{Build, BuildError, Eligible, NodeId, NodeSet, Selector, Start, Tried};
 
 /// By the 64-bit FNV-1a hash of the key: a key keeps its node while the set does not change.
 ///
@@ -103,18 +103,6 @@ pub enum Fallback {
     /// After 1,024 candidates that may not be picked, one more number decides by weight among
     /// all that are eligible, where pingora goes on to its own limit of iterations.
     Uniform,
-}
-
-/// Where the turns of a fresh selector start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Start {
-    /// With the first node of the set.
-    #[default]
-    First,
-    /// Anywhere in the cycle of all weights, so that a fleet that starts at one time does not
-    /// start at one node. The seed of the config decides where.
-    Random,
 }
 
 /// How a [`Weighted`] selector draws: [`ByHash`], [`ByChance`] or [`ByTurn`].
