@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::crc::shift4;
+use crate::crc;
 use crate::{Bucket, BuildError, RingConfig, Version};
 
 /// A stretch of one bucket's point chain.
@@ -66,13 +66,17 @@ impl Chain {
     fn len_at(&self, weight: u32, version: Version) -> usize {
         // What does not fit has been refused by `total_points`.
         let points = usize::try_from(points_of(weight, version)).unwrap_or(usize::MAX);
-        let stands_still = !shift4(self.register) == 0;
+        let stands_still = self.after(0) == 0;
         if stands_still { points.min(1) } else { points }
     }
 
     fn advance(&mut self) -> u32 {
-        self.point = !shift4(self.register ^ self.point);
+        self.point = self.after(self.point);
         self.point
+    }
+
+    fn after(&self, point: u32) -> u32 {
+        !crc::take(self.register, point.to_le_bytes())
     }
 }
 
