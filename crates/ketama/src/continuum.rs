@@ -161,7 +161,7 @@ impl Continuum {
 
     /// Each bucket with points once, in ring order from `key` on: the failover order.
     ///
-    /// Allocates one bit per bucket.
+    /// Allocates one byte per bucket.
     #[must_use]
     pub fn nodes(&self, key: &[u8]) -> Nodes<'_> {
         Nodes {

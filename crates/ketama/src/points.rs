@@ -138,3 +138,58 @@ const LANES: usize = 8;
 
 /// The circle has 2^32 places; a ring position must fit in a `u32`.
 const MAX_POINTS: u64 = u32::MAX as u64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(chains: impl Iterator<Item = Chain>) -> Vec<(u32, u32)> {
+        let mut points = Vec::new();
+        for_each_point(chains, |hash, node| points.push((hash, node)));
+        points
+    }
+
+    fn chains(pool: &[(&str, u32)]) -> Vec<Chain> {
+        let buckets = pool
+            .iter()
+            .map(|&(text, weight)| Bucket::from_text(text, weight));
+        (0..)
+            .zip(buckets)
+            .map(|(node, bucket)| Chain::new(&bucket, node, Version::V1))
+            .collect()
+    }
+
+    #[test]
+    fn chains_that_take_turns_have_the_points_of_each_alone() {
+        // More chains than lanes, of different lengths, some empty.
+        let texts = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"];
+        let pool: Vec<_> = texts
+            .into_iter()
+            .zip([3, 0, 1, 1, 2, 7, 1, 0, 4, 1, 1])
+            .collect();
+        let chains = chains(&pool);
+        let mut together = points(chains.iter().copied());
+        assert_eq!(together.len(), 21 * 160);
+        together.sort_by_key(|&(_, node)| node); // Stable: each chain in its order.
+        let alone = chains.iter().flat_map(|&chain| points([chain].into_iter()));
+        assert!(together.into_iter().eq(alone));
+    }
+
+    #[test]
+    fn a_heavier_bucket_has_the_points_of_a_lighter_one_and_more() {
+        let bucket = Bucket::from_text("192.0.2.1:80", 5);
+        let part = |weights| points([Chain::between(&bucket, 0, Version::V1, weights)].into_iter());
+        assert_eq!([part(0..2), part(2..5)].concat(), part(0..5));
+        assert_eq!(part(5..5), []);
+    }
+
+    #[test]
+    fn a_chain_on_its_fixed_point_has_one_point() {
+        // A forged name: the CRC-32 of it, a zero byte and four zero bytes is 0.
+        assert_eq!(points(chains(&[(FORGED, 3)]).into_iter()), [(0, 0)]);
+        let bucket = Bucket::from_text(FORGED, 3);
+        assert_eq!(Chain::between(&bucket, 0, Version::V1, 1..3).len(), 0);
+    }
+
+    const FORGED: &str = "shard-1155-xqvp";
+}

@@ -105,3 +105,9 @@ const V1_POINTS: u32 = 160;
 
 /// 2^26 points are 512 MiB of ring: far above any sane pool, far below an OOM kill.
 const DEFAULT_MAX_POINTS: u64 = 1 << 26;
+
+/// ```compile_fail,E0599
+/// let _ = ketama::Version::V2 { point_multiple: core::num::NonZeroU32::MIN };
+/// ```
+#[cfg(all(doctest, not(feature = "v2")))]
+struct WithoutItsFeatureV2HasNoName;

@@ -20,6 +20,21 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(128) })]
+
+    #[test]
+    fn differences_equal_the_model(before in naive::pool(), after in naive::pool()) {
+        let [old, new] = [before, after].map(|pool| naive::buckets(&pool));
+        let [before, after] = [&old, &new].map(|buckets| Continuum::new(buckets).unwrap());
+        let moves = before.diff(&after);
+        let moves: Vec<_> = moves.iter().map(|step| ((step.from, step.to), step.length)).collect();
+        let [old_ring, new_ring] = [&old, &new].map(|buckets| naive::ring(buckets, 160, |node| node));
+        let model = naive::diff((&old_ring, &old), (&new_ring, &new));
+        prop_assert_eq!(moves, Vec::from_iter(model));
+    }
+}
+
 #[cfg(feature = "v2")]
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(128) })]

@@ -1,6 +1,6 @@
 //! A ring in the fewest words, and pools to compare on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ketama::Bucket;
 use proptest::prelude::*;
@@ -41,6 +41,33 @@ pub(crate) fn walk(ring: &BTreeMap<u32, usize>, key: &[u8]) -> Vec<usize> {
         .collect()
 }
 
+/// How much of the circle moves from which text to which, cut at every point of both rings.
+pub(crate) fn diff<'a>(
+    (before, old): (&BTreeMap<u32, usize>, &'a [Bucket]),
+    (after, new): (&BTreeMap<u32, usize>, &'a [Bucket]),
+) -> BTreeMap<(Option<&'a str>, Option<&'a str>), u64> {
+    let ends = before
+        .keys()
+        .chain(after.keys())
+        .map(|&point| u64::from(point) + 1);
+    let ends: BTreeSet<u64> = ends.chain([1 << 32]).collect();
+    let owner = |ring: &BTreeMap<u32, usize>, buckets: &'a [Bucket], start: u64| {
+        let start = u32::try_from(start).unwrap();
+        let behind = ring.range(start..).next().or_else(|| ring.iter().next());
+        behind.map(|(_, &node)| buckets[node].text())
+    };
+    let mut moved = BTreeMap::new();
+    let mut start = 0;
+    for end in ends {
+        let (from, to) = (owner(before, old, start), owner(after, new, start));
+        if from != to {
+            *moved.entry((from, to)).or_default() += end - start;
+        }
+        start = end;
+    }
+    moved
+}
+
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| {
@@ -57,6 +84,8 @@ pub(crate) fn bucket() -> impl Strategy<Value = (String, u32)> {
         Just("203.0.113.215:80".to_owned()),
         (0..4u8).prop_map(|i| format!("[2001:db8::{i}]:443")),
         (0..4u8).prop_map(|i| format!("unix:/run/{i}.sock")),
+        // Every one of its points is 0.
+        Just("shard-1155-xqvp".to_owned()),
         "[a-z:0-9]{0,6}",
     ];
     (text, 0..4u32)
