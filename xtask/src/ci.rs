@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::features::{self, Document};
 use crate::process::{Cargo, Failure};
 use crate::test::{Features, Runner};
 use crate::{compat, test, tidy};
@@ -149,6 +150,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "compat",
         run: || compat::recorded().run(),
+    },
+    Step {
+        name: "features",
+        run: || features::check(Document::Compare),
     },
 ];
 

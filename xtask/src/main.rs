@@ -8,6 +8,7 @@ mod bench;
 mod ci;
 mod compat;
 mod demo;
+mod features;
 mod process;
 mod test;
 mod tidy;
@@ -86,6 +87,12 @@ const COMMANDS: &[Command] = &[
         flags: "ring [--json FILE] [--check] [--only PART] [--pool NAME]",
         about: "against other crates; --check fails below the performance budget",
         run: bench::run,
+    },
+    Command {
+        name: "features",
+        flags: "[--write]",
+        about: "that each feature acts through every crate and changes no other answer",
+        run: features::run,
     },
     Command {
         name: "tidy",

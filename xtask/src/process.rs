@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -24,6 +25,20 @@ impl From<lexopt::Error> for Failure {
     fn from(error: lexopt::Error) -> Self {
         Self::Message(error.to_string())
     }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Message(error.to_string())
+    }
+}
+
+/// What a program wrote.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) success: bool,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 /// A cargo command line, run in the root of the workspace.
@@ -94,9 +109,21 @@ impl Cargo {
 
     /// Whether the line succeeds; prints nothing.
     pub(crate) fn succeeds(&self) -> bool {
-        self.command()
+        self.output().is_ok_and(|output| output.success)
+    }
+
+    /// Runs the line and keeps what it writes; prints nothing.
+    pub(crate) fn output(&self) -> Result<Output, Failure> {
+        let output = self
+            .command()
             .output()
-            .is_ok_and(|output| output.status.success())
+            .map_err(|error| format!("cannot run `{}`: {error}", self.line()))?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok(Output {
+            success: output.status.success(),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+        })
     }
 
     fn command(&self) -> Command {
@@ -113,6 +140,12 @@ impl Cargo {
 pub(crate) fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest).to_owned()
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target() -> PathBuf {
+    let folder = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    root().join(folder)
 }
 
 /// The arguments that are left, for a command that hands them to an example; the example names

@@ -16,6 +16,8 @@ mod error;
 mod ewma;
 mod explain;
 mod fair;
+#[cfg(not(feature = "v2"))]
+mod gated;
 mod hash;
 mod ip_hash;
 mod least_conn;
