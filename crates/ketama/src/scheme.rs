@@ -53,9 +53,15 @@ use crate::{Bucket, BuildError, Continuum, RingConfig};
 /// Adding or removing one server changes the number of points of the others, so keys also move
 /// between servers that were not touched. The rings of [`Version`](crate::Version) do neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(rename_all = "snake_case", deny_unknown_fields)
+)]
 #[non_exhaustive]
 pub enum Scheme {
     /// RJ's original C library (last.fm), `ketama.c`, `ketama_create_continuum`.
+    #[cfg_attr(feature = "serde", serde(rename = "libketama"))]
     LibKetama,
     /// libmemcached 1.1 with `MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED`, or with any consistent
     /// distribution once a server of weight > 1 was added; `update_continuum` in `hosts.cc`.
@@ -65,6 +71,7 @@ pub enum Scheme {
     /// ([`KeyHash::OneAtATime`] by default).
     LibmemcachedWeighted {
         /// How a server is written in the hashed string.
+        #[cfg_attr(feature = "serde", serde(default))]
         names: PointNames,
     },
     /// libmemcached 1.1 with `MEMCACHED_BEHAVIOR_KETAMA` or the distribution `consistent`: 100
@@ -86,6 +93,7 @@ pub enum Scheme {
         hash_tag: Option<[u8; 2]>,
     },
     /// bRPC 1.17 `c_murmurhash`: MurmurHash3 of each string.
+    #[cfg_attr(feature = "serde", serde(rename = "brpc_murmurhash"))]
     BrpcMurmurHash {
         /// Points per server; 100 by default in bRPC. Must be positive.
         replicas: u32,

@@ -49,6 +49,8 @@ pub struct Fair {
 
 /// What besides the nodes decides the choices of [`Fair`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 #[non_exhaustive]
 pub struct FairConfig {
     /// How many failures take a node out, for the nodes that do not say so themselves; 1 by
@@ -56,6 +58,10 @@ pub struct FairConfig {
     pub max_fails: u32,
     /// How long after its last failure a node that is out is forgiven; 10 s by default, as in
     /// nginx.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "fail_timeout_ms", with = "crate::algorithm::millis")
+    )]
     pub fail_timeout: Duration,
 }
 

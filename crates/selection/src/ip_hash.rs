@@ -43,6 +43,8 @@ pub struct IpHash {
 
 /// What besides the nodes decides the choices of [`IpHash`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 #[non_exhaustive]
 pub struct IpHashConfig {
     /// How much of the address counts.
@@ -54,6 +56,8 @@ pub struct IpHashConfig {
 
 /// How much of a client's address [`IpHash`] hashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum AddressPart {
     /// nginx's: the first 3 octets of IPv4, all 16 of IPv6 also where that maps an IPv4 address.

@@ -37,6 +37,8 @@ pub struct LeastConn {
 
 /// What besides the nodes decides the choices of [`LeastConn`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 #[non_exhaustive]
 pub struct LeastConnConfig {
     /// For the turns: how many failures take the whole weight of a node, as in

@@ -54,6 +54,8 @@ pub struct LeastTime {
 
 /// What besides the nodes decides the choices of [`LeastTime`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 #[non_exhaustive]
 pub struct LeastTimeConfig {
     /// Which time counts.
@@ -62,6 +64,10 @@ pub struct LeastTimeConfig {
     pub inflight: bool,
     /// After how long without a pick an average is halved. Whole seconds, the rest is cut off; 10
     /// by default, as in nginx.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "fail_timeout_ms", with = "crate::algorithm::millis")
+    )]
     pub fail_timeout: Duration,
     /// For the turns: how many failures take the whole weight of a node, as in
     /// [`SmoothConfig`](crate::SmoothConfig::max_fails).
@@ -70,6 +76,8 @@ pub struct LeastTimeConfig {
 
 /// Which time of an answer [`LeastTime`] averages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum TimeTo {
     /// To the end of the header; of the whole answer where the header's is not known.

@@ -9,6 +9,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc(test(attr(deny(warnings))))]
 
+mod algorithm;
 mod alias;
 mod consistent;
 mod eligible;
@@ -35,6 +36,7 @@ mod table;
 mod weighted;
 mod wheel;
 
+pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use consistent::{Consistent, KetamaConfig};
 pub use eligible::{Eligible, ReadySet, Tried};
 pub use error::BuildError;

@@ -43,9 +43,12 @@ pub struct RandomTwo {
 
 /// What besides the nodes decides the choices of [`RandomTwo`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 #[non_exhaustive]
 pub struct RandomTwoConfig {
     /// Where the random numbers start; `None`, the default, takes entropy of the system.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub seed: Option<u64>,
     /// For the turns: how many failures take the whole weight of a node, as in
     /// [`SmoothConfig`](crate::SmoothConfig::max_fails).

@@ -92,6 +92,8 @@ impl WeightedConfig {
 
 /// Where a [`Weighted`] selector takes the candidates after the first from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Fallback {
     /// The weighted table, as the first one: shares stay proportional to the weights.

@@ -11,6 +11,8 @@ use murmur3_32::Murmur3;
 /// "Signed bytes" means that a byte from 0x80 up is sign-extended to 32 or 64 bits before it is
 /// mixed in, which the C code does where `char` is signed. ASCII keys are not affected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum KeyHash {
     /// Jenkins' one-at-a-time over signed bytes: libmemcached's default, twemproxy's

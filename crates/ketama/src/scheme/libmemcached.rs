@@ -14,6 +14,8 @@ use crate::Bucket;
 /// Host and port are those of [`Bucket::host_and_port`]. `memcached_server_add` takes an IPv6
 /// host without brackets: give such a bucket the text `2001:db8::1:11212`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum PointNames {
     /// `host-0` for the port 11211 or no port, else `host:port-0`.

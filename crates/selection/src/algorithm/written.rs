@@ -1,0 +1,516 @@
+//! The written form of algorithms and configs, for configuration files.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::de::value::{MapAccessDeserializer, MapDeserializer};
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::Algorithm;
+use crate::{
+    FairConfig, Fallback, IpHashConfig, KetamaConfig, LeastConnConfig, LeastTimeConfig, Load,
+    ModuloHashConfig, P2cConfig, PeakEwmaConfig, RandomTwoConfig, SmoothConfig, Start,
+    WeightedConfig,
+};
+
+#[derive(Deserialize, Serialize)]
+#[serde(tag = "algorithm", rename_all = "snake_case")]
+enum Written {
+    RoundRobin(Turns),
+    SmoothRoundRobin(SmoothTurns),
+    Random(Draws),
+    Fnv(Turns),
+    Hash(ModuloHashConfig),
+    IpHash(IpHashConfig),
+    Consistent(KetamaConfig),
+    LeastConn(LeastConnConfig),
+    RandomTwo(RandomTwoConfig),
+    LeastTime(LeastTimeConfig),
+    P2c(P2cConfig),
+    Fair(FairConfig),
+}
+
+/// [`WeightedConfig`] where turns are taken.
+#[derive(Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct Turns {
+    start: Start,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
+    fallback: Fallback,
+}
+
+/// [`SmoothConfig`].
+#[derive(Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct SmoothTurns {
+    max_fails: u32,
+    start: Start,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
+}
+
+/// [`WeightedConfig`] where random numbers are drawn.
+#[derive(Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct Draws {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
+    fallback: Fallback,
+}
+
+/// [`P2cConfig`], flat.
+#[derive(Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct Pairs {
+    load: LoadName,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tau_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
+}
+
+#[derive(Default, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum LoadName {
+    #[default]
+    InFlight,
+    PeakEwma,
+}
+
+/// [`KetamaConfig`], flat. Fields that need a feature are known without it, so that its lack is an
+/// error that says so.
+#[derive(Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct Ring {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    point_multiple: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scheme: Option<Scheme>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_hash: Option<KeyHash>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_points: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    balance_factor: Option<u32>,
+    max_fails: u32,
+}
+
+#[cfg(feature = "schemes")]
+use ketama::{KeyHash, Scheme};
+#[cfg(not(feature = "schemes"))]
+use {Unusable as KeyHash, Unusable as Scheme};
+
+/// Stands for whatever is written in a field that needs a feature which is not there.
+#[cfg(not(feature = "schemes"))]
+#[derive(Serialize)]
+struct Unusable;
+
+#[cfg(not(feature = "schemes"))]
+impl<'de> Deserialize<'de> for Unusable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+/// Why fields that are known each by itself mean nothing together.
+enum Inapplicable {
+    /// A field that has a meaning only if another is there, or is such.
+    Without(&'static str, &'static str),
+    /// Two fields that exclude each other.
+    Beside(&'static str, &'static str),
+    /// A field that needs a Cargo feature.
+    #[cfg(not(all(feature = "schemes", feature = "v2")))]
+    Feature(&'static str, &'static str),
+    /// A value that is out of range.
+    #[cfg(feature = "v2")]
+    Zero(&'static str),
+}
+
+impl fmt::Display for Inapplicable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Without(field, other) => write!(f, "field `{field}` applies only with {other}"),
+            Self::Beside(field, other) => {
+                write!(f, "field `{field}` does not apply beside `{other}`")
+            }
+            #[cfg(not(all(feature = "schemes", feature = "v2")))]
+            Self::Feature(field, feature) => write!(
+                f,
+                "field `{field}` needs the Cargo feature `{feature}` of the crate `selection`"
+            ),
+            #[cfg(feature = "v2")]
+            Self::Zero(field) => write!(f, "field `{field}` is 0, allowed is 1 and more"),
+        }
+    }
+}
+
+// ===== impl Algorithm =====
+
+impl<'de> Deserialize<'de> for Algorithm {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NameOrMap)
+    }
+}
+
+impl Serialize for Algorithm {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Written::from(self.clone()).serialize(serializer)
+    }
+}
+
+struct NameOrMap;
+
+impl<'de> Visitor<'de> for NameOrMap {
+    type Value = Algorithm;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of an algorithm, or a map with its name under `algorithm`")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Algorithm, E> {
+        let map = MapDeserializer::new([("algorithm", name)].into_iter());
+        Written::deserialize(map)?.try_into().map_err(E::custom)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Algorithm, A::Error> {
+        let written = Written::deserialize(MapAccessDeserializer::new(map))?;
+        written.try_into().map_err(A::Error::custom)
+    }
+}
+
+impl TryFrom<Written> for Algorithm {
+    type Error = Inapplicable;
+
+    fn try_from(written: Written) -> Result<Self, Inapplicable> {
+        Ok(match written {
+            Written::RoundRobin(turns) => Self::RoundRobin(turns.try_into()?),
+            Written::SmoothRoundRobin(turns) => Self::SmoothRoundRobin(turns.try_into()?),
+            Written::Random(draws) => Self::Random(draws.into()),
+            Written::Fnv(turns) => Self::Fnv(turns.try_into()?),
+            Written::Hash(config) => Self::Hash(config),
+            Written::IpHash(config) => Self::IpHash(config),
+            Written::Consistent(config) => Self::Consistent(config),
+            Written::LeastConn(config) => Self::LeastConn(config),
+            Written::RandomTwo(config) => Self::RandomTwo(config),
+            Written::LeastTime(config) => Self::LeastTime(config),
+            Written::P2c(config) => Self::P2c(config),
+            Written::Fair(config) => Self::Fair(config),
+        })
+    }
+}
+
+impl From<Algorithm> for Written {
+    fn from(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::RoundRobin(config) => Self::RoundRobin(config.into()),
+            Algorithm::SmoothRoundRobin(config) => Self::SmoothRoundRobin(config.into()),
+            Algorithm::Random(config) => Self::Random(config.into()),
+            Algorithm::Fnv(config) => Self::Fnv(config.into()),
+            Algorithm::Hash(config) => Self::Hash(config),
+            Algorithm::IpHash(config) => Self::IpHash(config),
+            Algorithm::Consistent(config) => Self::Consistent(config),
+            Algorithm::LeastConn(config) => Self::LeastConn(config),
+            Algorithm::RandomTwo(config) => Self::RandomTwo(config),
+            Algorithm::LeastTime(config) => Self::LeastTime(config),
+            Algorithm::P2c(config) => Self::P2c(config),
+            Algorithm::Fair(config) => Self::Fair(config),
+        }
+    }
+}
+
+// ===== impl WeightedConfig, SmoothConfig =====
+
+/// Without a random start the seed has no effect.
+fn check_seed(seed: Option<u64>, start: Start) -> Result<(), Inapplicable> {
+    match (seed, start) {
+        (Some(_), Start::First) => Err(Inapplicable::Without("seed", "`start` = `random`")),
+        _ => Ok(()),
+    }
+}
+
+impl TryFrom<Turns> for WeightedConfig {
+    type Error = Inapplicable;
+
+    fn try_from(turns: Turns) -> Result<Self, Inapplicable> {
+        let Turns {
+            start,
+            seed,
+            fallback,
+        } = turns;
+        check_seed(seed, start)?;
+        Ok(Self {
+            seed,
+            fallback,
+            start,
+        })
+    }
+}
+
+impl From<WeightedConfig> for Turns {
+    fn from(config: WeightedConfig) -> Self {
+        let WeightedConfig {
+            seed,
+            fallback,
+            start,
+        } = config;
+        let seed = seed.filter(|_| start == Start::Random);
+        Self {
+            start,
+            seed,
+            fallback,
+        }
+    }
+}
+
+impl Default for SmoothTurns {
+    fn default() -> Self {
+        SmoothConfig::default().into()
+    }
+}
+
+impl TryFrom<SmoothTurns> for SmoothConfig {
+    type Error = Inapplicable;
+
+    fn try_from(turns: SmoothTurns) -> Result<Self, Inapplicable> {
+        let SmoothTurns {
+            max_fails,
+            start,
+            seed,
+        } = turns;
+        check_seed(seed, start)?;
+        Ok(Self {
+            max_fails,
+            start,
+            seed,
+        })
+    }
+}
+
+impl From<SmoothConfig> for SmoothTurns {
+    fn from(config: SmoothConfig) -> Self {
+        let SmoothConfig {
+            max_fails,
+            start,
+            seed,
+        } = config;
+        let seed = seed.filter(|_| start == Start::Random);
+        Self {
+            max_fails,
+            start,
+            seed,
+        }
+    }
+}
+
+impl From<Draws> for WeightedConfig {
+    fn from(Draws { seed, fallback }: Draws) -> Self {
+        Self {
+            seed,
+            fallback,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<WeightedConfig> for Draws {
+    fn from(WeightedConfig { seed, fallback, .. }: WeightedConfig) -> Self {
+        Self { seed, fallback }
+    }
+}
+
+// ===== impl P2cConfig =====
+
+impl<'de> Deserialize<'de> for P2cConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Pairs::deserialize(deserializer)?
+            .try_into()
+            .map_err(D::Error::custom)
+    }
+}
+
+impl Serialize for P2cConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Pairs::from(self).serialize(serializer)
+    }
+}
+
+impl TryFrom<Pairs> for P2cConfig {
+    type Error = Inapplicable;
+
+    fn try_from(pairs: Pairs) -> Result<Self, Inapplicable> {
+        let load = match pairs.load {
+            LoadName::InFlight => {
+                for (field, value) in [("tau_ms", pairs.tau_ms), ("failure_ms", pairs.failure_ms)] {
+                    if value.is_some() {
+                        return Err(Inapplicable::Without(field, "`load` = `peak_ewma`"));
+                    }
+                }
+                Load::InFlight
+            }
+            LoadName::PeakEwma => {
+                let PeakEwmaConfig { tau, failure } = PeakEwmaConfig::default();
+                Load::PeakEwma(PeakEwmaConfig {
+                    tau: pairs.tau_ms.map_or(tau, Duration::from_millis),
+                    failure: pairs.failure_ms.map_or(failure, Duration::from_millis),
+                })
+            }
+        };
+        Ok(Self {
+            load,
+            seed: pairs.seed,
+        })
+    }
+}
+
+impl From<&P2cConfig> for Pairs {
+    fn from(config: &P2cConfig) -> Self {
+        let seed = config.seed;
+        match config.load {
+            Load::InFlight => Self {
+                seed,
+                ..Self::default()
+            },
+            Load::PeakEwma(PeakEwmaConfig { tau, failure }) => Self {
+                load: LoadName::PeakEwma,
+                tau_ms: Some(millis::of(tau)),
+                failure_ms: Some(millis::of(failure)),
+                seed,
+            },
+        }
+    }
+}
+
+// ===== impl KetamaConfig =====
+
+impl Default for Ring {
+    fn default() -> Self {
+        Self {
+            point_multiple: None,
+            scheme: None,
+            key_hash: None,
+            max_points: None,
+            balance_factor: None,
+            max_fails: KetamaConfig::default().max_fails,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for KetamaConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ring::deserialize(deserializer)?
+            .try_into()
+            .map_err(D::Error::custom)
+    }
+}
+
+impl Serialize for KetamaConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Ring::from(self).serialize(serializer)
+    }
+}
+
+impl TryFrom<Ring> for KetamaConfig {
+    type Error = Inapplicable;
+
+    fn try_from(ring: Ring) -> Result<Self, Inapplicable> {
+        let mut config = Self::default().max_fails(ring.max_fails);
+        config.balance_factor = ring.balance_factor;
+        if let (Some(max_points), None) = (ring.max_points, &ring.scheme) {
+            config.ring.max_points = max_points;
+        }
+        match (&ring.scheme, ring.point_multiple, &ring.key_hash) {
+            (Some(_), Some(_), _) => Err(Inapplicable::Beside("point_multiple", "scheme")),
+            (None, _, Some(_)) => Err(Inapplicable::Without("key_hash", "`scheme`")),
+            (Some(_), None, _) => with_scheme(config, ring),
+            (None, Some(multiple), None) => with_multiple(config, multiple),
+            (None, None, None) => Ok(config),
+        }
+    }
+}
+
+#[cfg(feature = "v2")]
+fn with_multiple(config: KetamaConfig, multiple: u32) -> Result<KetamaConfig, Inapplicable> {
+    let multiple = std::num::NonZeroU32::new(multiple);
+    let multiple = multiple.ok_or(Inapplicable::Zero("point_multiple"))?;
+    Ok(config.point_multiple(multiple))
+}
+
+#[cfg(not(feature = "v2"))]
+fn with_multiple(_config: KetamaConfig, _multiple: u32) -> Result<KetamaConfig, Inapplicable> {
+    Err(Inapplicable::Feature("point_multiple", "v2"))
+}
+
+#[cfg(feature = "schemes")]
+fn with_scheme(config: KetamaConfig, ring: Ring) -> Result<KetamaConfig, Inapplicable> {
+    let Some(scheme) = ring.scheme else {
+        return Ok(config);
+    };
+    let mut scheme = ketama::SchemeConfig::new(scheme);
+    if let Some(key_hash) = ring.key_hash {
+        scheme.key_hash = key_hash;
+    }
+    if let Some(max_points) = ring.max_points {
+        scheme.max_points = max_points;
+    }
+    Ok(config.scheme(scheme))
+}
+
+#[cfg(not(feature = "schemes"))]
+fn with_scheme(_config: KetamaConfig, _ring: Ring) -> Result<KetamaConfig, Inapplicable> {
+    Err(Inapplicable::Feature("scheme", "schemes"))
+}
+
+impl From<&KetamaConfig> for Ring {
+    fn from(config: &KetamaConfig) -> Self {
+        let defaults = KetamaConfig::default();
+        let written = |points| (points != defaults.ring.max_points).then_some(points);
+        let ring = Self {
+            point_multiple: match config.ring.version {
+                #[cfg(feature = "v2")]
+                ketama::Version::V2 { point_multiple } => Some(point_multiple.get()),
+                _ => None,
+            },
+            max_points: written(config.ring.max_points),
+            balance_factor: config.balance_factor,
+            max_fails: config.max_fails,
+            ..Self::default()
+        };
+        #[cfg(feature = "schemes")]
+        if let Some(scheme) = config.scheme {
+            return Self {
+                point_multiple: None,
+                scheme: Some(scheme.scheme),
+                key_hash: Some(scheme.key_hash),
+                max_points: written(scheme.max_points),
+                ..ring
+            };
+        }
+        ring
+    }
+}
+
+/// Durations as whole milliseconds.
+pub(crate) mod millis {
+    use super::{Deserialize, Deserializer, Duration, Serializer};
+
+    pub(crate) fn of(duration: Duration) -> u64 {
+        u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn serialize<S: Serializer>(
+        duration: &Duration,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(of(*duration))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_millis)
+    }
+}
