@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use selection::Identity;
@@ -16,6 +15,7 @@ use crate::health::{Active, Admin, Condition, Probe};
 use crate::members::{Members, Policy, Seat};
 use crate::passive::{Phase, Picked};
 use crate::state::{Mode, State};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::{Event, SlowStart, Thresholds};
 
 /// The members and their health, behind the writer lock.

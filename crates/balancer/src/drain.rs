@@ -16,7 +16,8 @@ impl Drain {
         Self { state }
     }
 
-    /// The requests still in flight, also when the backend has left meanwhile.
+    /// The requests still in flight, also when the backend has left meanwhile. A request that is
+    /// just being refused may be counted for a moment.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.state.load.in_flight()

@@ -50,6 +50,8 @@ mod handle;
 mod health;
 mod load_balancer;
 mod members;
+#[cfg(all(test, loom_models))]
+mod models;
 mod options;
 mod passive;
 mod pick;
@@ -58,6 +60,7 @@ mod slow_start;
 mod snapshot;
 mod state;
 mod status;
+mod sync;
 mod update;
 mod walk;
 

@@ -1,13 +1,13 @@
 //! The part of a backend's state that requests read, without a lock.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use selection::{Identity, NodeLoad};
 use tokio::sync::Notify;
 
 use crate::slow_start;
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering, in_sequence};
 
 /// One backend, for as long as anything knows it: a member, a request in flight, a drain that
 /// waits. A member that is removed and added again while one of these lives is given it again.
@@ -71,6 +71,7 @@ impl State {
 
     pub(crate) fn set_mode(&self, mode: Mode) {
         self.mode.store(mode as u8, Ordering::SeqCst);
+        in_sequence();
     }
 
     /// Takes the one trial; returns whether it was there to take.
@@ -118,6 +119,7 @@ impl State {
             let mut idle = std::pin::pin!(self.idle.notified());
             idle.as_mut().enable();
             self.awaited.store(true, Ordering::SeqCst);
+            in_sequence();
             if self.load.in_flight() == 0 {
                 return;
             }

@@ -32,6 +32,7 @@ mod selector;
 mod smooth;
 mod splitmix;
 mod start;
+mod sync;
 mod table;
 mod weighted;
 mod wheel;

@@ -1,8 +1,7 @@
 //! What is measured of a node while it serves.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use crate::ewma::PeakEwma;
+use crate::sync::{AtomicU32, Ordering, in_sequence};
 
 /// The running state of one node, shared by every set, selector and snapshot it is part of.
 ///
@@ -53,6 +52,7 @@ impl<T: AsRef<NodeLoad>> InFlight<T> {
     /// Counts one more request on `owner`.
     pub fn new(owner: T) -> Self {
         owner.as_ref().in_flight.fetch_add(1, Ordering::SeqCst);
+        in_sequence();
         Self { owner }
     }
 
@@ -65,6 +65,7 @@ impl<T: AsRef<NodeLoad>> InFlight<T> {
 impl<T: AsRef<NodeLoad>> Drop for InFlight<T> {
     fn drop(&mut self) {
         self.owner.as_ref().in_flight.fetch_sub(1, Ordering::SeqCst);
+        in_sequence();
     }
 }
 

@@ -1,0 +1,23 @@
+//! The parts of `std::sync` that the models of `models.rs` put under loom's control.
+
+#[cfg(not(loom_models))]
+pub(crate) use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
+};
+
+#[cfg(loom_models)]
+pub(crate) use loom::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
+};
+
+/// Stands between two sequentially consistent accesses whose order matters to another thread.
+///
+/// The accesses alone are enough. Loom takes them for acquire and release, and is given here by a
+/// fence what the language gives by their order.
+#[inline(always)]
+pub(crate) fn in_sequence() {
+    #[cfg(loom_models)]
+    loom::sync::atomic::fence(Ordering::SeqCst);
+}
