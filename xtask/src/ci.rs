@@ -113,6 +113,22 @@ fn no_std() -> Result<(), Failure> {
     .run()
 }
 
+/// Every interleaving of the balancer's atomics, explored by loom. A build of its own, and its own
+/// folder, since every crate is compiled with that `cfg`.
+fn models() -> Result<(), Failure> {
+    Cargo::new([
+        "test",
+        "-p",
+        "balancer",
+        "--lib",
+        "--target-dir",
+        "target/models",
+        "models",
+    ])
+    .variable("RUSTFLAGS", "--cfg loom_models")
+    .run()
+}
+
 /// The cheap ones first.
 const STEPS: &[Step] = &[
     Step {
@@ -146,6 +162,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "no-std",
         run: no_std,
+    },
+    Step {
+        name: "models",
+        run: models,
     },
     Step {
         name: "compat",
