@@ -1,11 +1,14 @@
 //! Power of two choices.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::alias::Alias;
 use crate::splitmix;
 use crate::table::{Padded, Table};
-use crate::{Build, BuildError, Eligible, Node, NodeId, NodeSet, Outcome, Selector, Tried};
+use crate::{
+    Build, BuildError, Eligible, Node, NodeId, NodeLoad, NodeSet, Outcome, Selector, Tried,
+};
 
 /// Of two nodes drawn at random, the one with less load.
 ///
@@ -36,11 +39,18 @@ use crate::{Build, BuildError, Eligible, Node, NodeId, NodeSet, Outcome, Selecto
 /// arrives at an idle pool.
 #[derive(Clone, Debug)]
 pub struct P2c {
-    nodes: NodeSet,
+    peers: Box<[Peer]>,
     alias: Alias,
     table: Table,
     load: Load,
     stream: Padded,
+}
+
+/// What a pick reads of a node, side by side.
+#[derive(Clone, Debug)]
+struct Peer {
+    load: Arc<NodeLoad>,
+    weight: u32,
 }
 
 /// What besides the nodes decides the choices of [`P2c`].
@@ -125,50 +135,55 @@ impl Default for PeakEwmaConfig {
 impl P2c {
     /// The second of two nodes only if it costs less.
     fn lighter(&self, first: NodeId, second: NodeId, eligible: &Eligible<'_>) -> Option<NodeId> {
-        let (one, other) = (self.nodes.get(first)?, self.nodes.get(second)?);
+        let (one, other) = (self.peer(first)?, self.peer(second)?);
         let second_is_lighter = match self.load {
-            Load::InFlight => requests(other, one) < requests(one, other),
+            Load::InFlight => other.requests(one) < one.requests(other),
             Load::PeakEwma(config) => {
                 let now = eligible.now();
-                let latency = |node| latency(node, now, config.tau);
-                match (latency(one), latency(other)) {
+                match (one.latency(now, config.tau), other.latency(now, config.tau)) {
                     (Some(one_takes), Some(other_takes)) => {
-                        other_takes * relative(other) < one_takes * relative(one)
+                        other_takes * other.relative() < one_takes * one.relative()
                     }
                     // What is not known of either is taken to be equal.
-                    _ => requests(other, one) < requests(one, other),
+                    _ => other.requests(one) < one.requests(other),
                 }
             }
         };
         Some(if second_is_lighter { second } else { first })
     }
+
+    fn peer(&self, node: NodeId) -> Option<&Peer> {
+        self.peers.get(node.index())
+    }
 }
 
-/// The requests of `node` by weight, to be compared with those of `against`: crosswise, below
-/// 2^32 times 2^32.
-fn requests(node: &Node, against: &Node) -> u64 {
-    u64::from(node.load().in_flight()) * u64::from(against.weight())
-}
+impl Peer {
+    /// Its requests by weight, to be compared with those of `against`: crosswise, below 2^32 times
+    /// 2^32.
+    fn requests(&self, against: &Self) -> u64 {
+        u64::from(self.load.in_flight()) * u64::from(against.weight)
+    }
 
-/// `(in flight + weight) / weight`.
-fn relative(node: &Node) -> f64 {
-    f64::from(node.load().in_flight()) / f64::from(node.weight()) + 1.0
-}
+    /// `(in flight + weight) / weight`.
+    fn relative(&self) -> f64 {
+        f64::from(self.load.in_flight()) / f64::from(self.weight) + 1.0
+    }
 
-/// In seconds. An estimate fades only while nothing is in flight: a node that was slow is tried
-/// by one request, and not flooded until that is answered.
-fn latency(node: &Node, now: Duration, tau: Duration) -> Option<f64> {
-    let ewma = node.load().peak_ewma();
-    let seconds = match node.load().in_flight() {
-        0 => ewma.faded(now, tau),
-        _ => ewma.latest(),
-    };
-    seconds.map(f64::from)
+    /// In seconds. An estimate fades only while nothing is in flight: a node that was slow is
+    /// tried by one request, and not flooded until that is answered.
+    fn latency(&self, now: Duration, tau: Duration) -> Option<f64> {
+        let ewma = self.load.peak_ewma();
+        let seconds = match self.load.in_flight() {
+            0 => ewma.faded(now, tau),
+            _ => ewma.latest(),
+        };
+        seconds.map(f64::from)
+    }
 }
 
 impl Selector for P2c {
     fn len(&self) -> usize {
-        self.nodes.len()
+        self.peers.len()
     }
 
     fn pick(&self, _key: &[u8], eligible: &Eligible<'_>) -> Option<NodeId> {
@@ -184,10 +199,10 @@ impl Selector for P2c {
     }
 
     fn observe(&self, node: NodeId, outcome: &Outcome, now: Duration) {
-        let (Load::PeakEwma(config), Some(node)) = (self.load, self.nodes.get(node)) else {
+        let (Load::PeakEwma(config), Some(peer)) = (self.load, self.peer(node)) else {
             return;
         };
-        let ewma = node.load().peak_ewma();
+        let ewma = peer.load.peak_ewma();
         match *outcome {
             Outcome::Success { latency, .. } => ewma.record(latency, now, config.tau),
             Outcome::Failure(_) => {
@@ -223,8 +238,12 @@ impl Build for P2c {
                 allowed: "1ms and more",
             });
         }
+        let peer = |node: &Node| Peer {
+            load: Arc::clone(node.load()),
+            weight: node.weight(),
+        };
         Ok(Self {
-            nodes: nodes.clone(),
+            peers: nodes.iter().map(peer).collect(),
             alias: Alias::new(nodes),
             table: Table::without_slots(nodes),
             load: config.load,
