@@ -39,6 +39,7 @@ fn virtual_nodes(address: SocketAddr, count: usize) -> impl Iterator<Item = Virt
 }
 
 impl Flat {
+    #[inline(always)]
     fn address(&self, key: &[u8]) -> SocketAddr {
         self.ring.get(&key).expect("the ring has points").address
     }
@@ -91,6 +92,7 @@ impl ::conhash::Node for Named {
 }
 
 impl Tree {
+    #[inline(always)]
     fn address(&self, key: &[u8]) -> SocketAddr {
         self.ring.get(key).expect("the ring has points").0
     }

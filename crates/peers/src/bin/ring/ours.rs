@@ -36,6 +36,7 @@ impl Ours {
         }
     }
 
+    #[inline(always)]
     fn address(&self, key: &[u8]) -> SocketAddr {
         let bucket = self.ring.node(key).expect("the ring has points");
         bucket.addr().expect("every bucket has an address")

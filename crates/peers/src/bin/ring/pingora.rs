@@ -37,6 +37,7 @@ impl Pingora {
         self.ring = ring(&self.addresses, self.weight, self.version);
     }
 
+    #[inline(always)]
     fn address(&self, key: &[u8]) -> SocketAddr {
         self.ring.node(key).expect("the ring has points")
     }
