@@ -1,11 +1,21 @@
-//! Where the backends come from.
+//! Where the backends come from: lists kept by the program, files, DNS, etcd, or a source of your
+//! own that implements [`Discovery`].
+
+#[cfg(feature = "file")]
+mod file;
+mod watch;
 
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
+#[cfg(feature = "file")]
+#[cfg_attr(docsrs, doc(cfg(feature = "file")))]
+pub use self::file::{File, FileError, Format};
+pub use self::watch::{Feed, Watch};
 use crate::{Address, Backend, DiscoveryError};
 
 /// A source of backends. It returns what it finds and publishes nothing.
@@ -30,6 +40,14 @@ pub trait Discovery: Send + Sync {
     async fn changed(&self) {
         pending().await
     }
+
+    /// How long the latest answer holds, for a source that knows. The background service asks
+    /// again after this time in place of
+    /// [`Options::update_interval`](crate::Options::update_interval), but leaves at least a second
+    /// in between.
+    fn valid_for(&self) -> Option<Duration> {
+        None
+    }
 }
 
 #[async_trait]
@@ -40,6 +58,10 @@ impl<D: Discovery + ?Sized> Discovery for Arc<D> {
 
     async fn changed(&self) {
         (**self).changed().await;
+    }
+
+    fn valid_for(&self) -> Option<Duration> {
+        (**self).valid_for()
     }
 }
 

@@ -97,6 +97,13 @@ impl DiscoveryError {
     pub fn new(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self(cause.into().into())
     }
+
+    /// What it was made from. Where that is an error of [`discovery`](crate::discovery), such as
+    /// `FileError` or `DnsError`, `downcast_ref` gets at its facts.
+    #[must_use]
+    pub fn cause(&self) -> &(dyn Error + Send + Sync + 'static) {
+        &*self.0
+    }
 }
 
 impl fmt::Display for DiscoveryError {

@@ -42,7 +42,7 @@ mod builder;
 mod check;
 mod clock;
 mod contain;
-mod discovery;
+pub mod discovery;
 mod drain;
 mod error;
 mod event;
@@ -55,6 +55,8 @@ mod models;
 mod options;
 mod passive;
 mod pick;
+#[cfg(feature = "serde")]
+mod schema;
 mod service;
 mod slow_start;
 mod snapshot;

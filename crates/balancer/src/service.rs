@@ -54,7 +54,10 @@ async fn follow_discovery<S: Selector + ?Sized>(balancer: Arc<LoadBalancer<S>>) 
                 warn!(error = %cause, source, failures, "update failed, the last good set serves on");
             }
         }
-        let wait = pause(balancer.options.update_interval, failures);
+        let wait = match failures {
+            0 => until_stale(&balancer),
+            _ => pause(balancer.options.update_interval, failures),
+        };
         let next = balancer.board.clock.now().saturating_add(wait);
         let woken = async {
             match changed_already {
@@ -101,11 +104,21 @@ async fn quiet_if_panicked(woken: impl Future<Output = Result<(), String>>) {
     }
 }
 
+/// How long what was just discovered holds.
+fn until_stale<S: Selector + ?Sized>(balancer: &LoadBalancer<S>) -> Duration {
+    let interval = balancer.options.update_interval;
+    match contain_now(|| balancer.discovery.valid_for()) {
+        Ok(holds) => holds.map_or(interval, |holds| holds.max(FIRST_RETRY)),
+        Err(message) => {
+            error!(%message, "Discovery::valid_for panicked, waiting for the interval instead");
+            interval
+        }
+    }
+}
+
 /// The wait after this many failures in a row.
 fn pause(interval: Duration, failures: u32) -> Duration {
-    let Some(doublings) = failures.checked_sub(1) else {
-        return interval;
-    };
+    let doublings = failures.saturating_sub(1);
     let backoff = FIRST_RETRY.saturating_mul(2u32.saturating_pow(doublings));
     backoff.min(interval)
 }

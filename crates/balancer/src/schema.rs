@@ -1,0 +1,164 @@
+//! How backends are written down: one schema for all places.
+//!
+//! A backend is a table (TOML) or an object (JSON) of these keys, and no others:
+//!
+//! | key | value | if left out |
+//! |---|---|---|
+//! | `addr` | `"10.0.0.1:80"`, `"[::1]:80"` or `"unix:/run/a.sock"` | an error |
+//! | `weight` | 0 to 4294967295; 0 = drained | 1 |
+//! | `tier` | 0 to 255 | 0 |
+//! | `max_in_flight` | 0 to 4294967295 | no limit |
+//! | `ring_name` | a text | the address |
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+
+use crate::{Address, Backend};
+
+/// Written as a text, as [`Address`]'s `FromStr` reads it. A path that is not UTF-8 cannot be
+/// written.
+#[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
+impl Serialize for Address {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Unix(path) if path.to_str().is_none() => Err(ser::Error::custom(format_args!(
+                "the path {path:?} is not UTF-8"
+            ))),
+            _ => serializer.collect_str(self),
+        }
+    }
+}
+
+#[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+/// Everything but [`ext`](Backend::ext), whose values are of any type; what is at its default is
+/// left out.
+#[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
+impl Serialize for Backend {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let entry = Entry {
+            addr: self.addr.clone(),
+            weight: self.weight,
+            tier: self.tier,
+            max_in_flight: self.max_in_flight,
+            ring_name: self.ring_name.as_deref().map(str::to_owned),
+        };
+        entry.serialize(serializer)
+    }
+}
+
+/// A table of `addr` and, if they are not at their defaults, `weight`, `tier`, `max_in_flight` and
+/// `ring_name`. Any other key is an error.
+#[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
+impl<'de> Deserialize<'de> for Backend {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let entry = Entry::deserialize(deserializer)?;
+        let mut backend = Self::new(entry.addr)
+            .with_weight(entry.weight)
+            .with_tier(entry.tier);
+        backend.max_in_flight = entry.max_in_flight;
+        backend.ring_name = entry.ring_name.map(Into::into);
+        Ok(backend)
+    }
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename = "backend")]
+struct Entry {
+    addr: Address,
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    weight: u32,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    tier: u8,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_in_flight: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ring_name: Option<String>,
+}
+
+/// Where a text is wrong, and how.
+#[cfg(feature = "file")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// Counted from 1.
+    pub(crate) line: usize,
+    /// Counted from 1, in bytes.
+    pub(crate) column: usize,
+    /// The path to the key, such as `backends[2].weight`; empty where the text is not even TOML or
+    /// JSON.
+    pub(crate) key: String,
+    pub(crate) message: String,
+}
+
+/// Reads TOML.
+#[cfg(feature = "file")]
+pub(crate) fn from_toml<T: de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| fault_at(bytes, error.valid_up_to(), String::new(), &error))?;
+    let fault = |key, error: &toml::de::Error| {
+        let start = error.span().map_or(0, |span| span.start);
+        fault_at(bytes, start, key, &error.message())
+    };
+    let parsed = toml::Deserializer::parse(text).map_err(|error| fault(String::new(), &error))?;
+    serde_path_to_error::deserialize(parsed).map_err(|error| fault(key_of(&error), error.inner()))
+}
+
+#[cfg(feature = "file")]
+fn fault_at(text: &[u8], start: usize, key: String, message: &dyn std::fmt::Display) -> Fault {
+    let before = text.get(..start).unwrap_or(text);
+    let newlines = before.iter().filter(|&&byte| byte == b'\n').count();
+    let line = before.rsplit(|&byte| byte == b'\n').next();
+    Fault {
+        line: newlines + 1,
+        column: line.map_or(0, <[u8]>::len) + 1,
+        key,
+        message: message.to_string(),
+    }
+}
+
+/// Reads JSON.
+#[cfg(feature = "file")]
+pub(crate) fn from_json<T: de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
+    let fault = |key: String, error: &serde_json::Error| {
+        let (line, column) = (error.line(), error.column());
+        let message = error.to_string();
+        let place = format!(" at line {line} column {column}");
+        Fault {
+            line,
+            column,
+            // A text that ends too soon is at no key in particular.
+            key: if error.is_data() { key } else { String::new() },
+            message: message.strip_suffix(&place).unwrap_or(&message).to_owned(),
+        }
+    };
+    let mut parser = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut parser)
+        .map_err(|error| fault(key_of(&error), error.inner()))?;
+    parser.end().map_err(|error| fault(String::new(), &error))?;
+    Ok(value)
+}
+
+#[cfg(feature = "file")]
+fn key_of<E>(error: &serde_path_to_error::Error<E>) -> String {
+    match error.path().to_string() {
+        path if path == "." => String::new(),
+        path => path,
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(weight: &u32) -> bool {
+    *weight == 1
+}
+
+fn is_zero(tier: &u8) -> bool {
+    *tier == 0
+}
