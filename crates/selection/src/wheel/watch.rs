@@ -16,8 +16,8 @@ use super::lanes::Head;
 /// rounds with 1,000 different weights.
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
-    /// Heads at or above the floor, by their place.
-    awake: Vec<u32>,
+    /// Copies of the heads at or above the floor, with their places: side by side.
+    awake: Vec<(Head, u32)>,
     /// In `awake`, the one chosen last.
     chosen: usize,
     /// More than that awake, and the floor is set anew. 0 before it is set at all.
@@ -60,15 +60,15 @@ impl Watch {
             return highest(heads.iter().enumerate(), round).map(|(place, _)| place);
         }
         if self.most > 0 {
-            self.wake(round);
+            self.wake(heads, round);
         }
         if self.awake.is_empty() || self.awake.len() > self.most {
             self.set_floor(heads, round);
         }
-        let awake = self.awake.iter().map(|&place| &heads[place as usize]);
+        let awake = self.awake.iter().map(|(head, _)| head);
         let (chosen, _) = highest(awake.enumerate(), round)?;
         self.chosen = chosen;
-        Some(self.awake[chosen] as usize)
+        Some(self.awake[chosen].1 as usize)
     }
 
     /// The head that `highest` found has paid in `round`, and may be another one now.
@@ -76,20 +76,22 @@ impl Watch {
         if heads.len() <= FEW {
             return;
         }
-        let place = self.awake[self.chosen];
-        if heads[place as usize].current(round) < self.floor {
+        let (awake, place) = &mut self.awake[self.chosen];
+        let (head, place) = (&heads[*place as usize], *place);
+        *awake = *head;
+        if head.current(round) < self.floor {
             self.awake.swap_remove(self.chosen);
-            self.sleep(place, &heads[place as usize], round);
+            self.sleep(place, head, round);
         }
     }
 
-    fn wake(&mut self, round: i64) {
+    fn wake(&mut self, heads: &[Head], round: i64) {
         let list = self.list(round);
         let mut place = std::mem::replace(&mut self.lists[list], NOBODY);
         while place != NOBODY {
             let next = self.next[place as usize];
             if self.wakes[place as usize] <= round {
-                self.awake.push(place);
+                self.awake.push((heads[place as usize], place));
             } else {
                 self.next[place as usize] = std::mem::replace(&mut self.lists[list], place);
             }
@@ -109,7 +111,7 @@ impl Watch {
 
     /// The current weight of the head that makes the right number awake becomes the floor.
     fn set_floor(&mut self, heads: &[Head], round: i64) {
-        let few = FEWEST.max(heads.len().isqrt() * 2 / 5);
+        let few = FEWEST.max(heads.len().isqrt() / 3);
         self.heights.clear();
         let heights = heads.iter().map(|head| head.current(round));
         self.heights.extend(heights);
@@ -121,7 +123,7 @@ impl Watch {
             if head.current(round) < self.floor {
                 self.sleep(place, head, round);
             } else {
-                self.awake.push(place);
+                self.awake.push((*head, place));
             }
         }
         // Many may be equal; then it takes twice as many.
