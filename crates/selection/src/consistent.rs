@@ -29,6 +29,9 @@ use names::Members;
 ///
 /// An empty key is not hashed: such requests take turns by smooth round robin, as in nginx.
 ///
+/// Nodes of one name, and bounded load, are the exceptions to the contract's rule that the same
+/// key and eligible nodes give the same node.
+///
 /// # Bounded load
 ///
 /// With [`KetamaConfig::balance_factor`] a node whose share of the requests in flight is used up

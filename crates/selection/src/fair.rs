@@ -53,8 +53,8 @@ pub struct Fair {
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 #[non_exhaustive]
 pub struct FairConfig {
-    /// How many failures take a node out, for the nodes that do not say so themselves; 1 by
-    /// default, as in nginx. 0 for no effect of failures on the weight.
+    /// How many failures take a node out, for the nodes that do not say so themselves
+    /// ([`Node::with_max_fails`]); 1 by default, as in nginx. 0 for no effect of failures.
     pub max_fails: u32,
     /// How long after its last failure a node that is out is forgiven; 10 s by default, as in
     /// nginx.
@@ -94,6 +94,7 @@ impl Default for FairConfig {
 /// What is kept of one node.
 #[derive(Debug)]
 struct Account {
+    max_fails: u32,
     /// The number of the pick that chose it last.
     chosen: AtomicU64,
     /// What is left of its weight.
@@ -128,7 +129,9 @@ impl Fair {
                 continue;
             }
             let fails = self.fails(id, eligible);
-            let is_out = self.config.max_fails > 0 && fails >= self.config.max_fails;
+            let is_out = self
+                .account(id)
+                .is_some_and(|account| account.is_out(fails));
             let (best, fails) = match is_out {
                 true => (&mut best_out, 0),
                 false => (&mut best, fails),
@@ -154,7 +157,7 @@ impl Fair {
         let in_flight = u64::from(node.load().in_flight());
         let score = (in_flight << AGE_BITS) | (MAX_AGE - age.min(MAX_AGE));
         let weight = u64::from(account.weight.load(Ordering::Relaxed));
-        let max_fails = u64::from(self.config.max_fails);
+        let max_fails = u64::from(account.max_fails);
         let left = max_fails.saturating_sub(fails.into());
         let weight = (weight * left).checked_div(max_fails).unwrap_or(weight);
         score.checked_div(weight).unwrap_or(score)
@@ -201,6 +204,31 @@ impl Fair {
     }
 }
 
+impl Account {
+    fn new(node: &Node, config: &FairConfig) -> Self {
+        Self {
+            max_fails: node.max_fails().unwrap_or(config.max_fails),
+            chosen: AtomicU64::new(0),
+            weight: AtomicU32::new(node.weight()),
+            fails: AtomicU32::new(0),
+            failed: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes over what the same node has had; of its weight no more is left than there is.
+    fn carry(&mut self, was: &Self) {
+        let weight = self.weight.get_mut();
+        *weight = was.weight.load(Ordering::Relaxed).min(*weight);
+        *self.chosen.get_mut() = was.chosen.load(Ordering::Relaxed);
+        *self.fails.get_mut() = was.fails.load(Ordering::Relaxed);
+        *self.failed.get_mut() = was.failed.load(Ordering::Relaxed);
+    }
+
+    fn is_out(&self, fails: u32) -> bool {
+        self.max_fails > 0 && fails >= self.max_fails
+    }
+}
+
 fn is_idle(node: &Node) -> bool {
     node.weight() > 0 && node.load().in_flight() == 0
 }
@@ -224,7 +252,7 @@ impl Selector for Fair {
 
     fn observe(&self, node: NodeId, outcome: &Outcome, now: Duration) {
         if let (Outcome::Failure(_), Some(account)) = (outcome, self.account(node))
-            && self.config.max_fails > 0
+            && account.max_fails > 0
         {
             let fails = account.fails.load(Ordering::Relaxed);
             account
@@ -246,6 +274,7 @@ impl Clone for Fair {
         let load = |value: &AtomicU64| AtomicU64::new(value.load(Ordering::Relaxed));
         let load_u32 = |value: &AtomicU32| AtomicU32::new(value.load(Ordering::Relaxed));
         let account = |account: &Account| Account {
+            max_fails: account.max_fails,
             chosen: load(&account.chosen),
             weight: load_u32(&account.weight),
             fails: load_u32(&account.fails),
@@ -266,12 +295,7 @@ impl Build for Fair {
 
     /// O(n). Cannot fail.
     fn build(nodes: &NodeSet, config: &FairConfig) -> Result<Self, BuildError> {
-        let account = |node: &Node| Account {
-            chosen: AtomicU64::new(0),
-            weight: AtomicU32::new(node.weight()),
-            fails: AtomicU32::new(0),
-            failed: AtomicU64::new(0),
-        };
+        let account = |node| Account::new(node, config);
         Ok(Self {
             nodes: nodes.clone(),
             accounts: nodes.iter().map(account).collect(),
@@ -279,6 +303,26 @@ impl Build for Fair {
             last: AtomicUsize::new(usize::MAX),
             picks: AtomicU64::new(0),
         })
+    }
+
+    /// With the accounts of the nodes that stay; the rotation goes on behind the same node, if that
+    /// does.
+    fn rebuild(previous: &Self, nodes: &NodeSet, config: &FairConfig) -> Result<Self, BuildError> {
+        let last = previous.last.load(Ordering::Relaxed);
+        let mut next = Self::build(nodes, config)?;
+        for (index, was) in nodes.matched(&previous.nodes).enumerate() {
+            let Some(was) = was else {
+                continue;
+            };
+            if let Some(account) = previous.account(was) {
+                next.accounts[index].carry(account);
+            }
+            if was.index() == last {
+                *next.last.get_mut() = index;
+            }
+        }
+        *next.picks.get_mut() = previous.picks.load(Ordering::Relaxed);
+        Ok(next)
     }
 }
 

@@ -250,6 +250,14 @@ impl Build for P2c {
             stream: Padded::new(splitmix::seed_or_entropy(config.seed)),
         })
     }
+
+    /// Random numbers go on in the stream of `previous`, whatever the seed.
+    fn rebuild(previous: &Self, nodes: &NodeSet, config: &P2cConfig) -> Result<Self, BuildError> {
+        Ok(Self {
+            stream: previous.stream.clone(),
+            ..Self::build(nodes, config)?
+        })
+    }
 }
 
 /// Draws eligible nodes by weight, none twice.

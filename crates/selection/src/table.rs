@@ -2,7 +2,6 @@
 //!
 //! Shared arithmetic of the selectors that draw by weight or go round by weight.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Eligible, NodeId, NodeSet, Tried};
@@ -175,13 +174,12 @@ impl Table {
     ) -> Option<u64> {
         let slot = ticket.checked_rem(previous.total)?;
         let current = previous.run_of(slot);
-        let identity = |nodes: &NodeSet, id| nodes.get(id).map(|node| node.identity().clone());
-        let runs: BTreeMap<_, _> = (0..self.nodes.len())
-            .filter_map(|run| Some((identity(nodes, self.nodes[run])?, run)))
-            .collect();
+        let now: Vec<_> = nodes_before.matched(nodes).collect();
         let before = previous.nodes.len();
         (current..before).chain(0..current).find_map(|run| {
-            let mine = *runs.get(&identity(nodes_before, previous.nodes[run])?)?;
+            let node = (*now.get(previous.nodes[run].index())?)?;
+            // In the order of their numbers, and without the drained ones.
+            let mine = self.nodes.binary_search(&node).ok()?;
             let into = match run == current {
                 true => slot - previous.start(run),
                 false => 0,

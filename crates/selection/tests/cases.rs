@@ -118,6 +118,27 @@ fn turns_stay_proportional_when_a_node_is_down() {
     }
 }
 
+/// While all are up a ticket is one atomic step, so the shares are exact for any number of
+/// threads. With a node down a thread that is interrupted for a whole cycle may take a turn out of
+/// order: 2 % are allowed for.
+#[test]
+fn turns_are_shared_by_threads() {
+    let count = |weights: &[u32], down: &[usize]| {
+        let selector: RoundRobin = build(&nodes(weights));
+        let totals = std::thread::scope(|scope| {
+            let work = || counts(&selector, down, 10_000);
+            let threads = [0; 4].map(|_| scope.spawn(work));
+            threads.map(|thread| thread.join().unwrap())
+        });
+        (0..weights.len())
+            .map(|node| totals.iter().map(|counts| counts[node]).sum::<u32>())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(count(&[5, 2, 1], &[]), [25_000, 10_000, 5_000]);
+    let left = count(&[8, 1, 1], &[0]);
+    assert!(left[0] == 0 && left[1].abs_diff(20_000) <= 400, "{left:?}");
+}
+
 /// 2 % of 20,000 is four standard deviations of a fair coin: by chance alone one seed in 16,000
 /// would fail.
 #[test]

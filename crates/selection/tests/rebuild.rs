@@ -6,9 +6,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use selection::ketama::RingConfig;
 use selection::{
-    Build, Consistent, Eligible, FNVHash, KetamaConfig, LeastTime, LeastTimeConfig, Node, NodeSet,
-    Outcome, Random, ReadySet, RoundRobin, Selector, SmoothConfig, SmoothRoundRobin, Start,
-    WeightedConfig,
+    Build, Consistent, Eligible, FNVHash, FailureKind, Fair, FairConfig, KetamaConfig, LeastTime,
+    LeastTimeConfig, Node, NodeSet, Outcome, Random, ReadySet, RoundRobin, Selector, SmoothConfig,
+    SmoothRoundRobin, Start, WeightedConfig,
 };
 
 fn set(members: &[(&str, u32)]) -> NodeSet {
@@ -118,6 +118,20 @@ fn fresh_turns_start_anywhere_in_the_cycle_of_weights() {
     firsts.sort();
     firsts.dedup();
     assert_eq!(firsts, ["abcd", "bcda", "cdab", "dabc"]);
+}
+
+#[test]
+fn fair_keeps_its_rotation_and_its_accounts() {
+    let config = FairConfig::default();
+    let abc = set(&[("a", 1), ("b", 1), ("c", 1)]);
+    let before = Fair::build(&abc, &config).unwrap();
+    assert_eq!(pick(&before, &abc, ""), "a");
+    let failure = Outcome::Failure(FailureKind::Connect);
+    before.observe(abc.find(&"b".into()).unwrap(), &failure, Duration::ZERO);
+    let next = set(&[("0", 1), ("a", 1), ("b", 1), ("c", 1)]);
+    let after = Fair::rebuild(&before, &next, &config).unwrap();
+    let picked: String = (0..4).map(|_| pick(&after, &next, "")).collect();
+    assert_eq!(picked, "c0ac", "behind a, and past b, which failed");
 }
 
 proptest! {
