@@ -2,7 +2,8 @@
 
 use alloc::boxed::Box;
 use alloc::vec;
-use core::iter::FusedIterator;
+use core::iter::{FusedIterator, Take};
+use core::mem;
 
 use crate::layout::Layout;
 use crate::points::Chain;
@@ -166,7 +167,7 @@ impl Continuum {
     pub fn nodes(&self, key: &[u8]) -> Nodes<'_> {
         Nodes {
             buckets: &self.buckets,
-            walk: self.walk(self.hash(key)),
+            walk: self.walk(self.hash(key)).take(self.len()),
             seen: vec![false; self.buckets.len()].into(),
             left: self.owners,
         }
@@ -221,7 +222,8 @@ impl<'a> Iterator for NodeIter<'a> {
 #[derive(Clone, Debug)]
 pub struct Nodes<'a> {
     buckets: &'a [Bucket],
-    walk: Walk<'a>,
+    /// Once around at most.
+    walk: Take<Walk<'a>>,
     seen: Box<[bool]>,
     left: usize,
 }
@@ -234,9 +236,10 @@ impl<'a> Iterator for Nodes<'a> {
             return None;
         }
         let seen = &mut self.seen;
-        let node = self
-            .walk
-            .find(|&node| !core::mem::replace(&mut seen[node], true))?;
+        let node = self.walk.find(|&node| {
+            seen.get_mut(node)
+                .is_some_and(|seen| !mem::replace(seen, true))
+        })?;
         self.left -= 1;
         self.buckets.get(node)
     }
