@@ -93,7 +93,8 @@ impl Continuum {
 
     /// The bytes on the heap that points and index take; the bucket list is not counted.
     ///
-    /// At most 9 bytes a point in V1 and 7 in V2, for rings of 100 points and more.
+    /// At most 9 bytes a point in V1 and 7 in V2, for rings of 100 points and more of which few
+    /// are tied.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.ring.heap_size()

@@ -65,8 +65,8 @@ impl Point for Narrow {
 
 /// Points sorted by hash, each hash once.
 ///
-/// The circle is cut into equal cells, a quarter as many as there are points; the index says where
-/// the points of each cell begin.
+/// The circle is cut into equal cells, two for nine points; the index says where the points of each
+/// cell begin.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring<P> {
     points: Vec<P>,
@@ -145,9 +145,9 @@ impl<P: Point> Ring<P> {
 
     /// The number of points before `hash`.
     ///
-    /// Expected O(1). A cell holds four or five points in the mean, so a count over a window of
-    /// eight, without a branch, finds the place all but always; a crowded cell, as a forged pool
-    /// may have it, is searched by halves.
+    /// Expected O(1): a cell holds four or five points in the mean, so a window of eight, searched
+    /// without a branch, has the place all but always. O(log points) where a forged pool crowds its
+    /// points into one cell.
     #[inline]
     pub(crate) fn lower_bound(&self, hash: u32) -> usize {
         let cell = cell_of(hash, self.cells.len() - 1);
