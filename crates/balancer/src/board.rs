@@ -233,8 +233,7 @@ impl Board {
         (verdicts.collect(), members.is_panicking())
     }
 
-    /// A panic under the lock can only come from the `Display` of an error; the members are whole
-    /// at that point, so what it left is good.
+    /// No code of the user's runs under the lock, so that nothing is expected to panic there.
     fn lock(&self) -> MutexGuard<'_, Members> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use selection::{Identity, NodeId, ReadySet};
 
+use crate::contain::contain_now;
 use crate::health::{Condition, Health};
 use crate::passive::{Passive, Phase};
 use crate::state::{Mode, State};
@@ -168,7 +169,8 @@ impl Members {
                 backend: identity.clone(),
                 from: before,
                 to: after,
-                reason: reason.to_string(),
+                // It may be an error of the user's own, and fall over.
+                reason: contain_now(|| reason.to_string()).unwrap_or_default(),
             });
         }
         self.tally.count(member);
