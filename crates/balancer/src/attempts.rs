@@ -7,7 +7,7 @@ use selection::Selector;
 
 use crate::Pick;
 use crate::snapshot::Snapshot;
-use crate::walk::Walk;
+use crate::walk::{Query, Walk};
 
 /// The backends for one request, each another one, best first: for retries and hedges.
 ///
@@ -15,14 +15,16 @@ use crate::walk::Walk;
 /// check, was disabled or was removed meanwhile is passed over all the same.
 pub struct Attempts<S: ?Sized, K> {
     snapshot: Arc<Snapshot<S>>,
+    lane: usize,
     key: K,
     walk: Walk,
 }
 
 impl<S: Selector + ?Sized, K: AsRef<[u8]>> Attempts<S, K> {
-    pub(crate) fn new(snapshot: Arc<Snapshot<S>>, key: K) -> Self {
+    pub(crate) fn new(snapshot: Arc<Snapshot<S>>, lane: usize, key: K) -> Self {
         Self {
             snapshot,
+            lane,
             key,
             walk: Walk::default(),
         }
@@ -33,7 +35,8 @@ impl<S: Selector + ?Sized, K: AsRef<[u8]>> Iterator for Attempts<S, K> {
     type Item = Pick;
 
     fn next(&mut self) -> Option<Pick> {
-        self.walk.next(&self.snapshot, self.key.as_ref(), None)
+        let query = Query::new(self.lane, self.key.as_ref());
+        self.walk.next(&self.snapshot, query)
     }
 }
 

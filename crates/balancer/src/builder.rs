@@ -1,12 +1,13 @@
 //! How a balancer is put together.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
 use selection::{Build, BuildError, NodeSet, Selector};
 
 use crate::board::Listener;
-use crate::snapshot::Maker;
+use crate::snapshot::{BuildFn, Maker};
 use crate::{ConfigError, Discovery, Event, HealthCheck, LoadBalancer, Options};
 
 /// A balancer in the making.
@@ -22,21 +23,28 @@ impl<S: Build> Builder<S> {
     /// The selector `S` with this config, which every rebuild uses.
     #[must_use]
     pub fn new(discovery: impl Discovery + 'static, config: S::Config) -> Self {
-        let build = move |nodes: &NodeSet, previous: Option<&S>| {
-            let selector = match previous {
-                Some(previous) => S::rebuild(previous, nodes, &config)?,
-                None => S::build(nodes, &config)?,
-            };
-            Ok(Arc::new(selector))
-        };
-        Self::with_maker(
-            discovery,
-            Maker {
-                build: Box::new(build),
-                erase: |selector| Arc::clone(selector) as Arc<dyn Selector>,
-            },
-        )
+        let erase = |selector: &Arc<S>| Arc::clone(selector) as Arc<dyn Selector>;
+        Self::with_maker(discovery, build::<S>(config), erase)
     }
+
+    /// With one more selector over the same members, with this config: the next
+    /// [lane](LoadBalancer::lane).
+    #[must_use]
+    pub fn and(mut self, config: S::Config) -> Self {
+        self.maker.builds.push(build::<S>(config));
+        self
+    }
+}
+
+/// A build of `S` with this config, reusing the one before.
+fn build<S: Build>(config: S::Config) -> Box<BuildFn<S>> {
+    Box::new(move |nodes, previous| {
+        let selector = match previous {
+            Some(previous) => S::rebuild(previous, nodes, &config)?,
+            None => S::build(nodes, &config)?,
+        };
+        Ok(Arc::new(selector))
+    })
 }
 
 impl Builder<dyn Selector> {
@@ -50,14 +58,31 @@ impl Builder<dyn Selector> {
         + Sync
         + 'static,
     ) -> Self {
-        Self::with_maker(
-            discovery,
-            Maker {
-                build: Box::new(build),
-                erase: Arc::clone,
-            },
-        )
+        Self::with_maker(discovery, Box::new(build), Arc::clone)
     }
+
+    /// The selector `T` with this config, behind `dyn Selector`, so that others can stand beside
+    /// it: see [`and_of`](Self::and_of).
+    #[must_use]
+    pub fn of<T: Build>(discovery: impl Discovery + 'static, config: T::Config) -> Self {
+        Self::with_maker(discovery, build_erased::<T>(config), Arc::clone)
+    }
+
+    /// With one more selector over the same members, of any kind: the next
+    /// [lane](LoadBalancer::lane).
+    #[must_use]
+    pub fn and_of<T: Build>(mut self, config: T::Config) -> Self {
+        self.maker.builds.push(build_erased::<T>(config));
+        self
+    }
+}
+
+fn build_erased<T: Build>(config: T::Config) -> Box<BuildFn<dyn Selector>> {
+    let build = build::<T>(config);
+    Box::new(move |nodes, previous| {
+        let previous = previous.and_then(|selector| (selector as &dyn Any).downcast_ref());
+        Ok(build(nodes, previous)? as Arc<dyn Selector>)
+    })
 }
 
 impl<S: Selector + ?Sized> Builder<S> {
@@ -98,14 +123,21 @@ impl<S: Selector + ?Sized> Builder<S> {
     /// config over no nodes at all.
     pub fn build(self) -> Result<LoadBalancer<S>, ConfigError> {
         self.options.check()?;
-        (self.maker.build)(&NodeSet::default(), None)?;
+        self.maker.tier(0, NodeSet::default(), None)?;
         Ok(LoadBalancer::from_builder(self))
     }
 
-    fn with_maker(discovery: impl Discovery + 'static, maker: Maker<S>) -> Self {
+    fn with_maker(
+        discovery: impl Discovery + 'static,
+        build: Box<BuildFn<S>>,
+        erase: fn(&Arc<S>) -> Arc<dyn Selector>,
+    ) -> Self {
         Self {
             discovery: Arc::new(discovery),
-            maker,
+            maker: Maker {
+                builds: vec![build],
+                erase,
+            },
             check: None,
             options: Options::default(),
             listener: None,

@@ -8,6 +8,7 @@ use arc_swap::{ArcSwap, Cache};
 use selection::Selector;
 
 use crate::snapshot::Snapshot;
+use crate::walk::Query;
 use crate::{Backend, LoadBalancer, Pick};
 
 /// A handle that keeps the snapshot at hand, for the cheapest picks. One for each worker thread or
@@ -18,6 +19,7 @@ use crate::{Backend, LoadBalancer, Pick};
 pub struct Handle<S: Selector + ?Sized> {
     balancer: Arc<LoadBalancer<S>>,
     cache: Cache<Source<S>, Arc<Snapshot<S>>>,
+    lane: usize,
 }
 
 struct Source<S: Selector + ?Sized>(Arc<LoadBalancer<S>>);
@@ -41,18 +43,30 @@ impl<S: Selector + ?Sized> Handle<S> {
         Self {
             cache: Cache::new(Source(Arc::clone(&balancer))),
             balancer,
+            lane: 0,
         }
+    }
+
+    /// The same for another [lane](LoadBalancer::lane); `None` if there is none of this index.
+    #[must_use]
+    pub fn lane(self, index: usize) -> Option<Self> {
+        let exists = self.balancer.lane(index).is_some();
+        exists.then_some(Self {
+            lane: index,
+            ..self
+        })
     }
 
     /// As [`LoadBalancer::select`].
     pub fn select(&mut self, key: &[u8]) -> Option<Pick> {
-        let found = self.cache.load().select(key);
-        found.or_else(|| self.balancer.select_with_care(key, None))
+        let query = Query::new(self.lane, key);
+        let found = self.cache.load().select(query);
+        found.or_else(|| self.balancer.select_with_care(query))
     }
 
     /// As [`LoadBalancer::peek`]: the backend itself, borrowed from the snapshot.
     pub fn peek(&mut self, key: &[u8]) -> Option<&Backend> {
-        self.cache.load().peek(key)
+        self.cache.load().peek(Query::new(self.lane, key))
     }
 
     /// The balancer behind it.
@@ -67,6 +81,7 @@ impl<S: Selector + ?Sized> Clone for Handle<S> {
         Self {
             balancer: Arc::clone(&self.balancer),
             cache: self.cache.clone(),
+            lane: self.lane,
         }
     }
 }

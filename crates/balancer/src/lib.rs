@@ -48,6 +48,7 @@ mod error;
 mod event;
 mod handle;
 mod health;
+mod lane;
 mod load_balancer;
 mod members;
 #[cfg(all(test, loom_models))]
@@ -79,6 +80,7 @@ pub use error::{CheckError, ConfigError, DiscoveryError, ParseAddressError, Part
 pub use event::Event;
 pub use handle::Handle;
 pub use health::{Active, Admin, Condition, InitialHealth, Thresholds};
+pub use lane::Lane;
 pub use load_balancer::LoadBalancer;
 pub use options::Options;
 pub use passive::{Consecutive, MaxFails, Passive};

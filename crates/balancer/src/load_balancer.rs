@@ -13,9 +13,9 @@ use crate::health::Admin;
 use crate::members::Policy;
 use crate::snapshot::{Maker, Snapshot};
 use crate::update::Updates;
-use crate::walk::{Accept, Walk};
+use crate::walk::{Query, Walk};
 use crate::{
-    Address, Attempts, Backend, Builder, ConfigError, Discovery, Drain, Handle, HealthCheck,
+    Address, Attempts, Backend, Builder, ConfigError, Discovery, Drain, Handle, HealthCheck, Lane,
     Options, Pick, Tier,
 };
 
@@ -108,8 +108,7 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
     ///
     /// The cost is that of the selector, one load of the snapshot, and two counters.
     pub fn select(&self, key: &[u8]) -> Option<Pick> {
-        let found = self.snapshot.load().select(key);
-        found.or_else(|| self.select_with_care(key, None))
+        self.select_plainly(Query::new(0, key))
     }
 
     /// As [`select`](Self::select), among the backends that meet a condition of the caller's own:
@@ -118,12 +117,12 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
     /// The selector asks for the condition itself, so that among those that meet it all shares are
     /// as if there were no others.
     pub fn select_where(&self, key: &[u8], accept: impl Fn(&Backend) -> bool) -> Option<Pick> {
-        self.select_with_care(key, Some(&accept))
+        self.select_with_care(Query::new(0, key).only_if(&accept))
     }
 
     /// Lets `look` see the backend for this key, without a request on it: no counter is touched.
     pub fn peek<R>(&self, key: &[u8], look: impl FnOnce(&Backend) -> R) -> Option<R> {
-        self.snapshot.load().peek(key).map(look)
+        self.snapshot.load().peek(Query::new(0, key)).map(look)
     }
 
     /// The backends for a request with this key, one after the other and none twice: for retries
@@ -131,7 +130,14 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
     ///
     /// `key` may be borrowed, or owned where the cursor is to outlive it.
     pub fn attempts<K: AsRef<[u8]>>(&self, key: K) -> Attempts<S, K> {
-        Attempts::new(self.snapshot.load_full(), key)
+        Attempts::new(self.snapshot.load_full(), 0, key)
+    }
+
+    /// The selector of this index, if it has several: see [`Builder::and`]. The first, 0, is the
+    /// one that [`select`](Self::select) uses.
+    #[must_use]
+    pub fn lane(&self, index: usize) -> Option<Lane<'_, S>> {
+        (index < self.maker.builds.len()).then(|| Lane::new(self, index))
     }
 
     /// A handle for one worker, with cheaper picks.
@@ -187,13 +193,19 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
             .collect()
     }
 
+    #[inline]
+    pub(crate) fn select_plainly(&self, query: Query<'_>) -> Option<Pick> {
+        let found = self.snapshot.load().select(query);
+        found.or_else(|| self.select_with_care(query))
+    }
+
     /// A pick with all that may stand in its way. If there is none and something has flipped
     /// meanwhile, it looks again: what was ready at every moment is found, whatever moved.
     #[cold]
-    pub(crate) fn select_with_care(&self, key: &[u8], accept: Accept<'_>) -> Option<Pick> {
+    pub(crate) fn select_with_care(&self, query: Query<'_>) -> Option<Pick> {
         for _ in 0..MAX_LOOKS {
             let turns = self.board.turns();
-            let found = Walk::default().next(&self.snapshot.load(), key, accept);
+            let found = Walk::default().next(&self.snapshot.load(), query);
             if found.is_some() || self.board.turns() == turns {
                 return found;
             }

@@ -71,7 +71,7 @@ fn entry(board: &Arc<Board>, state: Arc<State>) -> Arc<Entry> {
         backend: backend(),
         node: NodeId::from(0),
         state,
-        selector: Arc::new(Nobody),
+        selectors: Arc::new([Arc::new(Nobody)]),
         board: Arc::clone(board),
     })
 }
@@ -119,10 +119,10 @@ fn a_pick_is_counted_back_once_over_removal_and_return() {
     loom::model(|| {
         let board = board(Passive::Off);
         let (first, _) = publish(&board, true);
-        let request = thread::spawn(move || drop(Pick::claim(&first)));
+        let request = thread::spawn(move || drop(Pick::claim(&first, 0)));
         publish(&board, false);
         let (second, _) = publish(&board, true);
-        let pick = Pick::claim(&second).expect("a member again");
+        let pick = Pick::claim(&second, 0).expect("a member again");
         request.join().unwrap();
         assert_eq!(second.state.load.in_flight(), 1);
         drop(pick);
@@ -140,7 +140,7 @@ fn no_pick_comes_after_a_drain_has_ended() {
         let request = thread::spawn({
             let (entry, drained) = (Arc::clone(&entry), Arc::clone(&drained));
             move || {
-                if let Some(pick) = Pick::claim(&entry) {
+                if let Some(pick) = Pick::claim(&entry, 0) {
                     thread::yield_now();
                     assert!(!drained.load(SeqCst), "it is on a backend that is drained");
                     drop(pick);
@@ -155,7 +155,7 @@ fn no_pick_comes_after_a_drain_has_ended() {
         // One that is just being refused may still be counted here for a moment.
         request.join().unwrap();
         assert_eq!(state.load.in_flight(), 0);
-        assert!(Pick::claim(&entry).is_none());
+        assert!(Pick::claim(&entry, 0).is_none());
     });
 }
 
@@ -169,9 +169,9 @@ fn a_trial_is_one_request() {
         let entry = on_trial(&board);
         let request = thread::spawn({
             let entry = Arc::clone(&entry);
-            move || Pick::claim(&entry)
+            move || Pick::claim(&entry, 0)
         });
-        let mine = Pick::claim(&entry);
+        let mine = Pick::claim(&entry, 0);
         let other = request.join().unwrap();
         assert!(
             mine.is_some() != other.is_some(),
@@ -196,7 +196,7 @@ fn on_trial(board: &Arc<Board>) -> Arc<Entry> {
     board.seat((0..).zip(states.values()).map(seat).collect(), || {});
     let state = states.remove(&identity()).expect("one of the two");
     let entry = entry(board, state);
-    let pick = Pick::claim(&entry).expect("it is well");
+    let pick = Pick::claim(&entry, 0).expect("it is well");
     pick.complete(Outcome::Failure(FailureKind::Connect));
     assert_eq!(entry.state.mode(), Mode::Closed);
     board.attend();

@@ -16,6 +16,8 @@ use crate::state::Mode;
 #[must_use = "dropping it ends the request"]
 pub struct Pick {
     lease: InFlight<Leased>,
+    /// Which of the selectors picked it.
+    lane: usize,
     /// Set unless it was picked in good health, when its success can clear nothing.
     picked: Option<Picked>,
 }
@@ -38,7 +40,7 @@ impl Drop for Leased {
 
 impl Pick {
     /// Counts a request on the backend, unless it is full or may not be picked after all.
-    pub(crate) fn claim(entry: &Arc<Entry>) -> Option<Self> {
+    pub(crate) fn claim(entry: &Arc<Entry>, lane: usize) -> Option<Self> {
         let lease = InFlight::new(Leased(Arc::clone(entry)));
         let state = &entry.state;
         if entry.is_overfull() {
@@ -54,7 +56,11 @@ impl Pick {
             }
             Mode::Trial | Mode::Closed => return None,
         };
-        Some(Self { lease, picked })
+        Some(Self {
+            lease,
+            lane,
+            picked,
+        })
     }
 
     /// The requests in flight on the backend, this one included.
@@ -75,7 +81,9 @@ impl Pick {
         }
         let entry = self.entry();
         let now = entry.board.clock.now();
-        entry.selector.observe(entry.node, &outcome, now);
+        if let Some(selector) = entry.selectors.get(self.lane) {
+            selector.observe(entry.node, &outcome, now);
+        }
         if entry.board.is_passive {
             entry.judge(&outcome, picked);
         }

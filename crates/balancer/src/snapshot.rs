@@ -9,16 +9,17 @@ use selection::{BuildError, Eligible, Identity, Node, NodeId, NodeSet, ReadySet,
 use crate::board::Board;
 use crate::members::Seat;
 use crate::state::{Mode, State};
-use crate::walk::Walk;
+use crate::walk::{Query, Walk};
 use crate::{Backend, Pick, Tier};
 
 /// Makes a selector over a set of nodes, with the config that was given once.
 pub(crate) struct Maker<S: ?Sized> {
-    pub(crate) build: Box<BuildFn<S>>,
+    /// One for each lane; at least one.
+    pub(crate) builds: Vec<Box<BuildFn<S>>>,
     pub(crate) erase: fn(&Arc<S>) -> Arc<dyn Selector>,
 }
 
-type BuildFn<S> =
+pub(crate) type BuildFn<S> =
     dyn Fn(&NodeSet, Option<&S>) -> Result<Arc<S>, BuildError> + Send + Sync + 'static;
 
 /// Everything a request reads, of one generation.
@@ -44,9 +45,32 @@ pub(crate) struct Entry {
     pub(crate) backend: Backend,
     pub(crate) node: NodeId,
     pub(crate) state: Arc<State>,
-    /// What picked it, to be told how the request ended.
-    pub(crate) selector: Arc<dyn Selector>,
+    /// By lane: whichever picked it is told how the request ended.
+    pub(crate) selectors: Arc<[Arc<dyn Selector>]>,
     pub(crate) board: Arc<Board>,
+}
+
+// ===== impl Maker =====
+
+impl<S: Selector + ?Sized> Maker<S> {
+    /// The selectors of all lanes over these nodes.
+    pub(crate) fn tier(
+        &self,
+        number: u8,
+        nodes: NodeSet,
+        previous: Option<&Tier<S>>,
+    ) -> Result<Tier<S>, BuildError> {
+        let lanes = self.builds.iter().enumerate();
+        let selectors = lanes.map(|(lane, build)| {
+            let previous = previous.and_then(|tier| tier.lane(lane));
+            build(&nodes, previous.map(|selector| &**selector))
+        });
+        Ok(Tier {
+            number,
+            selectors: selectors.collect::<Result<_, _>>()?,
+            nodes,
+        })
+    }
 }
 
 // ===== impl Snapshot =====
@@ -62,15 +86,15 @@ impl<S: Selector + ?Sized> Snapshot<S> {
 
     /// A request on the backend for `key`, as long as everything is plain: nothing is due, no
     /// limits, and the backend is not just being closed. `None` may mean that it is not.
-    pub(crate) fn select(&self, key: &[u8]) -> Option<Pick> {
-        Pick::claim(self.pick_plainly(key)?)
+    pub(crate) fn select(&self, query: Query<'_>) -> Option<Pick> {
+        Pick::claim(self.pick_plainly(query)?, query.lane)
     }
 
     /// As [`select`](Self::select), without a request, and certain.
-    pub(crate) fn peek(&self, key: &[u8]) -> Option<&Backend> {
-        match self.pick_plainly(key) {
+    pub(crate) fn peek(&self, query: Query<'_>) -> Option<&Backend> {
+        match self.pick_plainly(query) {
             Some(entry) if entry.state.mode() == Mode::Open => Some(&entry.backend),
-            _ => Walk::default().peek(self, key),
+            _ => Walk::default().peek(self, query),
         }
     }
 
@@ -78,13 +102,13 @@ impl<S: Selector + ?Sized> Snapshot<S> {
         self.tiers.iter().flat_map(|tier| &tier.entries)
     }
 
-    fn pick_plainly(&self, key: &[u8]) -> Option<&Arc<Entry>> {
+    fn pick_plainly(&self, query: Query<'_>) -> Option<&Arc<Entry>> {
         if !self.board.is_quiet() {
             return None;
         }
         let now = || self.board.clock.now();
         let tier = self.tiers.first().filter(|tier| !tier.is_limited)?;
-        tier.pick(key, &Eligible::new(&tier.ready).at(&now))
+        tier.pick(query, &Eligible::new(&tier.ready).at(&now))
     }
 
     fn tier(&self, number: u8) -> Option<&TierSnapshot<S>> {
@@ -103,8 +127,9 @@ impl<S: Selector + ?Sized> TierSnapshot<S> {
         })
     }
 
-    pub(crate) fn pick(&self, key: &[u8], eligible: &Eligible<'_>) -> Option<&Arc<Entry>> {
-        let node = self.public.selector.pick(key, eligible)?;
+    pub(crate) fn pick(&self, query: Query<'_>, eligible: &Eligible<'_>) -> Option<&Arc<Entry>> {
+        let selector = self.public.lane(query.lane)?;
+        let node = selector.pick(query.key, eligible)?;
         self.entries.get(node.index())
     }
 }
@@ -201,39 +226,33 @@ impl<S: Selector + ?Sized> TierSnapshot<S> {
         maker: &Maker<S>,
     ) -> Result<Self, BuildError> {
         let previous = snapshot.tier(number);
-        let (nodes, selector) = match previous {
-            Some(tier) if tier.selects_like(&seats) => {
-                (tier.public.nodes.clone(), Arc::clone(&tier.public.selector))
-            }
+        let public = match previous {
+            Some(tier) if tier.selects_like(&seats) => tier.public.clone(),
             _ => {
                 let nodes =
                     NodeSet::new(seats.iter().map(|(backend, state)| node(backend, state)))?;
-                let previous = previous.map(|tier| &*tier.public.selector);
-                let selector = (maker.build)(&nodes, previous)?;
-                (nodes, selector)
+                let previous = previous.map(|tier| &tier.public);
+                maker.tier(number, nodes, previous)?
             }
         };
         let is_limited = seats
             .iter()
             .any(|(backend, _)| backend.max_in_flight.is_some());
-        let told = (maker.erase)(&selector);
-        let entries = nodes.ids().zip(seats).map(|(node, (backend, state))| {
+        let selectors: Arc<[_]> = public.selectors.iter().map(maker.erase).collect();
+        let ids = public.nodes.ids();
+        let entries = ids.zip(seats).map(|(node, (backend, state))| {
             Arc::new(Entry {
                 backend,
                 node,
                 state,
-                selector: Arc::clone(&told),
+                selectors: Arc::clone(&selectors),
                 board: Arc::clone(&snapshot.board),
             })
         });
         Ok(Self {
             entries: entries.collect(),
-            ready: Arc::new(ReadySet::none(nodes.len())),
-            public: Tier {
-                number,
-                nodes,
-                selector,
-            },
+            ready: Arc::new(ReadySet::none(public.nodes.len())),
+            public,
             is_limited,
         })
     }

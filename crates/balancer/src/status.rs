@@ -56,15 +56,21 @@ pub struct BackendStatus {
     pub in_flight: u32,
 }
 
-/// The selector of one tier, and the nodes it was built over.
+/// The selectors of one tier, and the nodes they were built over.
 #[non_exhaustive]
 pub struct Tier<S: ?Sized> {
     /// Its number: [`Backend::tier`](crate::Backend::tier).
     pub number: u8,
     /// The nodes, by the numbers that the selector knows them by.
     pub nodes: NodeSet,
-    /// The selector that serves. Picking with it goes past health and counts nothing.
-    pub selector: Arc<S>,
+    /// By lane; as a rule there is one. Picking with it goes past health and counts nothing.
+    pub selectors: Box<[Arc<S>]>,
+}
+
+impl<S: ?Sized> Tier<S> {
+    pub(crate) fn lane(&self, index: usize) -> Option<&Arc<S>> {
+        self.selectors.get(index)
+    }
 }
 
 impl<S: ?Sized> Clone for Tier<S> {
@@ -72,7 +78,7 @@ impl<S: ?Sized> Clone for Tier<S> {
         Self {
             number: self.number,
             nodes: self.nodes.clone(),
-            selector: Arc::clone(&self.selector),
+            selectors: self.selectors.clone(),
         }
     }
 }
@@ -82,7 +88,7 @@ impl<S: Selector + ?Sized> fmt::Debug for Tier<S> {
         f.debug_struct("Tier")
             .field("number", &self.number)
             .field("nodes", &self.nodes)
-            .field("selector", &&*self.selector)
+            .field("selectors", &self.selectors)
             .finish()
     }
 }

@@ -42,8 +42,8 @@ impl Update {
     }
 
     /// The share of all keys that have another backend now, as far as the ring decides: exactly
-    /// that part of its circle. `None` if the lowest tier was or is not served by a ring, or did
-    /// not exist before.
+    /// that part of its circle. `None` if the first selector of the lowest tier was or is no
+    /// ring, or that tier did not exist before.
     ///
     /// It is counted when it is asked for, in time linear in the points of both rings; until the
     /// report is dropped it keeps the ring of before in memory.
@@ -192,9 +192,11 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
         after: &[TierSnapshot<S>],
     ) -> Option<[Arc<dyn Selector>; 2]> {
         let [before, after] = [before.first()?, after.first()?];
-        let is_same_tier = before.public.number == after.public.number;
-        let erased = |tier: &TierSnapshot<S>| (self.maker.erase)(&tier.public.selector);
-        is_same_tier.then(|| [erased(before), erased(after)])
+        if before.public.number != after.public.number {
+            return None;
+        }
+        let [before, after] = [before.public.lane(0)?, after.public.lane(0)?];
+        Some([before, after].map(self.maker.erase))
     }
 
     fn publish(&self, generation: u64, tiers: Box<[TierSnapshot<S>]>) {

@@ -9,8 +9,34 @@ use crate::snapshot::{Entry, Snapshot, TierSnapshot};
 use crate::state::Mode;
 use crate::{Backend, Pick};
 
+/// What a request asks for.
+#[derive(Clone, Copy)]
+pub(crate) struct Query<'a> {
+    /// Which of the selectors is to decide.
+    pub(crate) lane: usize,
+    pub(crate) key: &'a [u8],
+    accept: Accept<'a>,
+}
+
 /// A condition of the caller's own.
-pub(crate) type Accept<'a> = Option<&'a dyn Fn(&Backend) -> bool>;
+type Accept<'a> = Option<&'a dyn Fn(&Backend) -> bool>;
+
+impl<'a> Query<'a> {
+    pub(crate) fn new(lane: usize, key: &'a [u8]) -> Self {
+        Self {
+            lane,
+            key,
+            accept: None,
+        }
+    }
+
+    pub(crate) fn only_if(self, accept: &'a dyn Fn(&Backend) -> bool) -> Self {
+        Self {
+            accept: Some(accept),
+            ..self
+        }
+    }
+}
 
 /// Where a request is on its way: the index of the tier, and what it has tried of it.
 #[derive(Debug, Default)]
@@ -24,19 +50,19 @@ impl Walk {
     pub(crate) fn next<S: Selector + ?Sized>(
         &mut self,
         snapshot: &Snapshot<S>,
-        key: &[u8],
-        accept: Accept<'_>,
+        query: Query<'_>,
     ) -> Option<Pick> {
-        self.find_map(snapshot, key, accept, Pick::claim)
+        let claim = |entry| Pick::claim(entry, query.lane);
+        self.find_map(snapshot, query, claim)
     }
 
     /// The next backend, without a request on it: one on trial is not for looking at.
     pub(crate) fn peek<'s, S: Selector + ?Sized>(
         &mut self,
         snapshot: &'s Snapshot<S>,
-        key: &[u8],
+        query: Query<'_>,
     ) -> Option<&'s Backend> {
-        self.find_map(snapshot, key, None, |entry| {
+        self.find_map(snapshot, query, |entry| {
             let serves = matches!(entry.state.mode(), Mode::Open | Mode::Suspect);
             serves.then_some(&entry.backend)
         })
@@ -49,13 +75,12 @@ impl Walk {
     fn find_map<'s, S: Selector + ?Sized, R>(
         &mut self,
         snapshot: &'s Snapshot<S>,
-        key: &[u8],
-        accept: Accept<'_>,
+        query: Query<'_>,
         take: impl Fn(&'s Arc<Entry>) -> Option<R>,
     ) -> Option<R> {
         snapshot.board.attend();
         while let Some(tier) = snapshot.tiers.get(self.tier) {
-            let Some(entry) = snapshot.find(tier, key, &self.tried, accept) else {
+            let Some(entry) = snapshot.find(tier, query, &self.tried) else {
                 self.tier += 1;
                 self.tried = Tried::new();
                 continue;
@@ -78,10 +103,10 @@ impl<S: Selector + ?Sized> Snapshot<S> {
     fn find<'s>(
         &self,
         tier: &'s TierSnapshot<S>,
-        key: &[u8],
+        query: Query<'_>,
         tried: &Tried,
-        accept: Accept<'_>,
     ) -> Option<&'s Arc<Entry>> {
+        let Query { key, accept, .. } = query;
         let now = || self.board.clock.now();
         let eligible = Eligible::new(&tier.ready).except(tried).at(&now);
         let entry = |node: NodeId| tier.entries.get(node.index());
@@ -91,16 +116,16 @@ impl<S: Selector + ?Sized> Snapshot<S> {
         if self.board.is_easing() {
             let eased =
                 |node| entry(node).is_some_and(|entry| fits(entry) && self.admits(entry, key));
-            let found = tier.pick(key, &eligible.only_if(&eased));
+            let found = tier.pick(query, &eligible.only_if(&eased));
             if found.is_some() {
                 return found;
             }
         }
         if !tier.is_limited && accept.is_none() {
-            return tier.pick(key, &eligible);
+            return tier.pick(query, &eligible);
         }
         let fitting = |node| entry(node).is_some_and(fits);
-        tier.pick(key, &eligible.only_if(&fitting))
+        tier.pick(query, &eligible.only_if(&fitting))
     }
 
     fn admits(&self, entry: &Entry, key: &[u8]) -> bool {

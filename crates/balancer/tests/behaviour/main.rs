@@ -7,6 +7,7 @@
 
 #[cfg(feature = "http")]
 mod http;
+mod lanes;
 mod leases;
 mod passive;
 mod pool;

@@ -89,7 +89,7 @@ async fn an_update_tells_what_it_moves() {
     );
     let new = &balancer.tiers()[0];
     assert_eq!((new.number, new.nodes.len()), (0, 5));
-    let share = new.selector.ring().share(4) as f64 / f64::from(u32::MAX);
+    let share = new.selectors[0].ring().share(4) as f64 / f64::from(u32::MAX);
     assert!(
         (told - share).abs() < 1e-9,
         "all that moves goes to the new one"
