@@ -348,6 +348,24 @@ impl<'a> Eligible<'a> {
         members
     }
 
+    /// Whether exactly `members` may be picked, if that shows without asking the caller.
+    pub(crate) fn are_surely(&self, members: &Tried) -> bool {
+        if self.accept.is_some() || self.watch.is_some() {
+            return false;
+        }
+        let words = self.ready.words.len();
+        let bits = |index: usize| {
+            let ready = self.ready.words.get(index);
+            let tried = self.tried.map_or(0, |tried| tried.word(index));
+            ready.map_or(0, |word| word.load(Ordering::Relaxed)) & !tried
+        };
+        let differ = (0..words.max(INLINE_WORDS + members.spilled.len()))
+            .fold(0, |differ, index| {
+                differ | (bits(index) ^ members.word(index))
+            });
+        differ == 0
+    }
+
     fn members_one_by_one(&self, asked: &Tried) -> Tried {
         let mut members = Tried::new();
         for node in (0..self.ready.len()).filter_map(NodeId::new) {
@@ -461,6 +479,14 @@ mod tests {
             .filter(|&index| eligible.contains(id(index)))
             .collect();
         assert_eq!(members.len(), 140 - 3);
+        assert!(
+            !eligible.are_surely(&members),
+            "the caller's condition is not asked"
+        );
+        let unconditional = Eligible::new(&ready).except(&tried);
+        assert!(unconditional.are_surely(&unconditional.members()));
+        assert!(!unconditional.are_surely(&members));
+        assert!(!Eligible::new(&ReadySet::none(3)).are_surely(&members));
         assert!(members.iter().map(NodeId::index).eq(expected));
         assert!(!members.contains(id(640)) && members.contains(id(645)));
     }

@@ -146,10 +146,16 @@ impl Wheel {
     /// One round over the eligible nodes. O(n), or less while nothing changes.
     pub(crate) fn turn(&self, eligible: &Eligible<'_>) -> Option<NodeId> {
         if eligible.is_all_of(self.nodes.len()) {
-            self.lock().round(None)
-        } else {
-            self.turn_among(&eligible.members())
+            return self.lock().round(None);
         }
+        if self.nodes.len() > FEW {
+            // As a rule it is the nodes of the last round: seen without writing them down.
+            let mut state = self.lock();
+            if state.in_lanes && state.members.are_surely(eligible) {
+                return state.lanes.round();
+            }
+        }
+        self.turn_among(&eligible.members())
     }
 
     /// One round over `members`.
@@ -303,6 +309,13 @@ impl Members {
         match self {
             Self::All => members.is_none(),
             Self::Only(these) => members.is_some_and(|members| members.is_same(these)),
+        }
+    }
+
+    fn are_surely(&self, eligible: &Eligible<'_>) -> bool {
+        match self {
+            Self::All => false,
+            Self::Only(these) => eligible.are_surely(these),
         }
     }
 
