@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::mem;
 
 #[cfg(feature = "v2")]
 use i_key_sort::sort::one_key_cmp::OneKeyAndCmpSort;
@@ -67,14 +68,21 @@ pub(crate) fn sorted_by_rank(
 /// for what the bits below have left.
 fn sort_part(part: &mut [Wide], scratch: &mut Vec<Wide>) {
     scratch.resize(part.len().max(scratch.len()), 0);
-    let scratch = &mut scratch[..part.len()];
-    if part.len() > 2 * PARTS * PARTS {
-        // Three passes; one more move brings the points back.
-        counting_pass(part, scratch, 32);
-        part.copy_from_slice(scratch);
+    // As many bits as tell all but a few of the points apart.
+    let shifts: &[u32] = match part.len() {
+        len if len <= PARTS => &[48],
+        len if len <= TWO_PASSES => &[40, 48],
+        _ => &[32, 40, 48],
+    };
+    let mut to = &mut scratch[..part.len()];
+    let mut from = &mut *part;
+    for &shift in shifts {
+        counting_pass(from, to, shift);
+        mem::swap(&mut from, &mut to);
     }
-    counting_pass(part, scratch, 40);
-    counting_pass(scratch, part, 48);
+    if shifts.len() % 2 == 1 {
+        to.copy_from_slice(from);
+    }
     insertion_pass(part);
 }
 
@@ -116,7 +124,7 @@ fn insertion_pass(part: &mut [Wide]) {
 fn starts_of(counts: &mut [usize; PARTS]) -> usize {
     let mut start = 0;
     for count in counts {
-        start += core::mem::replace(count, start);
+        start += mem::replace(count, start);
     }
     start
 }
@@ -128,8 +136,11 @@ fn part_of(hash: u32) -> usize {
 /// More streams to write to than this cost more in TLB misses than they save in passes.
 const PARTS: usize = 256;
 
+/// Beyond this, two points or more share their sixteen bits on average.
+const TWO_PASSES: usize = 2 * PARTS * PARTS;
+
 /// Below this the standard sort is as fast.
-const SMALL: usize = 2048;
+const SMALL: usize = 1 << 13;
 
 #[cfg(test)]
 mod tests {
@@ -156,7 +167,7 @@ mod tests {
             0x0000_0000_0000_0003, // All on one place.
         ];
         for mask in masks {
-            for len in [0, 1, 2, 3, 100, 5_000] {
+            for len in [0, 1, 2, 3, PARTS, PARTS + 1, 5_000] {
                 let mut part = scattered(len, mask);
                 let mut expected = part.clone();
                 expected.sort_unstable();
@@ -168,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_large_part_takes_three_passes() {
-        let mut part = scattered(2 * PARTS * PARTS + 1, u64::MAX >> 8);
+        let mut part = scattered(TWO_PASSES + 1, u64::MAX >> 8);
         let mut expected = part.clone();
         expected.sort_unstable();
         sort_part(&mut part, &mut Vec::new());

@@ -76,6 +76,7 @@ fn check(
                 distinct.push(node);
             }
         }
+        prop_assert_eq!(ring.nodes(key).len(), distinct.len());
         let texts = distinct.iter().map(|&node| ring.buckets()[node].text());
         prop_assert!(ring.nodes(key).map(Bucket::text).eq(texts));
     }
