@@ -57,8 +57,8 @@ struct State {
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// Sums to 0 over all slots. Beyond i64 only if 2^31 nodes had the heaviest weight; the sums
-    /// saturate rather than panic.
+    /// Sums to 0 over all slots, and stays near the total weight, which is below 2^63 up to 2^31
+    /// nodes of the heaviest weight. Beyond that the sums saturate rather than panic.
     current: i64,
     weight: u32,
     effective: u32,
@@ -238,7 +238,11 @@ impl State {
                 }
             }
         }
-        self.calm = if round.weakened { 0 } else { self.calm + 1 };
+        self.calm = if round.weakened {
+            0
+        } else {
+            self.calm.saturating_add(1)
+        };
         self.end(&round)
     }
 

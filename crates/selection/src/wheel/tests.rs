@@ -263,3 +263,10 @@ fn threads_get_exact_shares_together() {
     let expected: Vec<_> = weights.iter().map(|weight| 4 * 5 * weight).collect();
     assert_eq!(counts, expected);
 }
+
+#[test]
+fn a_small_wheel_may_turn_for_ever() {
+    let wheel = Wheel::new(&set(&[1, 1]), 1);
+    wheel.lock().calm = u32::MAX;
+    assert_eq!(picks(&wheel, 4), [0, 1, 0, 1]);
+}
