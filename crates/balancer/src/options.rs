@@ -14,7 +14,8 @@ pub struct Options {
     /// The time from the start of one check of a backend to the start of the next. Default: 5 s.
     pub check_interval: Duration,
     /// By how much of the interval, in percent, each wait for a check is shortened or lengthened
-    /// at random, so that a fleet does not probe in step. 0 to 100; default: 10.
+    /// at random, so that a fleet does not probe in step. The first wait of a backend is anything
+    /// up to the interval, unless this is 0. 0 to 100; default: 10.
     pub check_jitter: u8,
     /// The most checks under way at once; at least 1. Default: 64.
     pub parallel_checks: usize,

@@ -140,6 +140,8 @@ struct Prober<S: Selector + ?Sized> {
 struct Target {
     entry: Arc<Entry>,
     stint: u64,
+    /// Whether it was checked before.
+    is_checked: bool,
 }
 
 /// A check that ended.
@@ -188,15 +190,19 @@ impl<S: Selector + ?Sized> Prober<S> {
             let identity = &entry.state.identity;
             let known = before.remove(identity);
             let stint = stints.get(identity).copied().unwrap_or_default();
-            if known.as_ref().is_none_or(|known| known.stint != stint) {
+            let goes_on = known.as_ref().is_some_and(|known| known.stint == stint);
+            if !goes_on {
                 if known.is_some() {
                     self.due.retain(|(_, due)| due != identity);
                 }
                 self.due.insert((now, identity.clone()));
             }
-            let entry = Arc::clone(entry);
-            self.targets
-                .insert(identity.clone(), Target { entry, stint });
+            let target = Target {
+                entry: Arc::clone(entry),
+                stint,
+                is_checked: goes_on && known.is_some_and(|known| known.is_checked),
+            };
+            self.targets.insert(identity.clone(), target);
         }
         for target in before.values() {
             self.forget(target);
@@ -238,6 +244,7 @@ impl<S: Selector + ?Sized> Prober<S> {
             // The future of a check panicked as it was dropped, and took the name of its backend
             // with it. Begin afresh: all are due.
             error!("a health check panicked while it was dropped");
+            self.running = JoinSet::new();
             self.targets.clear();
             self.due.clear();
             self.follow_members();
@@ -245,13 +252,19 @@ impl<S: Selector + ?Sized> Prober<S> {
         };
         self.tell(&done);
         let identity = &done.target.entry.state.identity;
-        let is_current = |target: &Target| target.stint == done.target.stint;
-        if self.targets.get(identity).is_some_and(is_current) {
-            let next = done.started.saturating_add(self.wait());
-            self.due.insert((next, identity.clone()));
-        } else {
+        let target = self.targets.get_mut(identity);
+        let Some(target) = target.filter(|target| target.stint == done.target.stint) else {
             self.forget(&done.target);
-        }
+            return;
+        };
+        let is_first = !std::mem::replace(&mut target.is_checked, true);
+        let wait = if is_first {
+            self.first_wait()
+        } else {
+            self.wait()
+        };
+        let next = done.started.saturating_add(wait);
+        self.due.insert((next, identity.clone()));
     }
 
     fn forget(&self, target: &Target) {
@@ -267,8 +280,18 @@ impl<S: Selector + ?Sized> Prober<S> {
         jittered(options.check_interval, options.check_jitter)
     }
 
+    /// The time from the first check of a backend to the second: anything up to the interval, since
+    /// backends that join together are checked together. Without jitter they stay so.
+    fn first_wait(&self) -> Duration {
+        let options = &self.balancer.options;
+        match options.check_jitter {
+            0 => options.check_interval,
+            _ => options.check_interval.mul_f64(rand::random()),
+        }
+    }
+
     fn tell(&self, done: &Done) {
-        let Target { entry, stint } = &done.target;
+        let Target { entry, stint, .. } = &done.target;
         let identity = &entry.state.identity;
         let tell = |probe, reason: &dyn std::fmt::Display| {
             let thresholds = self.check.thresholds();

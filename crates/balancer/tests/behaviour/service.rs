@@ -325,6 +325,31 @@ async fn no_more_checks_at_once_than_allowed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn with_jitter_backends_that_joined_together_part() {
+    let check = Arc::new(Scripted::default());
+    let list = Static::new(backends(1..=100));
+    let balancer = LoadBalancer::<Turns>::builder(list, TurnsConfig::default())
+        .health_check(Arc::clone(&check))
+        .options(every_second().check_jitter(10).parallel_checks(1000))
+        .build()
+        .unwrap();
+    let balancer = Arc::new(balancer);
+    let running = Running::start(&balancer);
+    until(|| balancer.generation() == 1).await;
+    settle().await;
+    assert_eq!(check.asked().len(), 100, "the first checks are at once");
+    let mut tenths = Vec::new();
+    for _ in 0..10 {
+        pass(SECOND / 10).await;
+        tenths.push(check.asked().len());
+    }
+    // Each of 100 falls into a given tenth with probability 0.1: more than 30 once in 10^8 runs.
+    assert!(tenths.iter().all(|&checks| checks <= 30), "{tenths:?}");
+    assert!(tenths.iter().sum::<usize>() >= 100, "{tenths:?}");
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn unhealthy_until_checked() {
     let check = Arc::new(Scripted::default());
     check.tell(1, Result::Hangs);
