@@ -26,6 +26,10 @@ struct Peer {
     /// For least_time: the average in ms, and the second of the pick it is idle since.
     average: i64,
     checked: i64,
+    /// Its requests in flight: the sum of their ages when it changed, and the average mean age.
+    ages: i64,
+    changed: i64,
+    age: i64,
     up: bool,
     tried: bool,
 }
@@ -33,6 +37,30 @@ struct Peer {
 impl Peer {
     fn may(&self) -> bool {
         self.up && !self.tried && self.weight > 0
+    }
+
+    /// For least_time with fail_timeout 2.
+    fn estimate(&self, second: i64, inflight: bool) -> i64 {
+        let idle = second - self.checked;
+        let time = match idle {
+            0..=2 => self.average,
+            _ => self.average >> (idle / 3).min(63),
+        };
+        let time = match inflight && self.conns > 0 {
+            true => time.max(self.age),
+            false => time,
+        };
+        let class = if time > 5000 {
+            5000
+        } else {
+            (time / 20 + 1) * 20
+        };
+        class * (1 + self.conns)
+    }
+
+    fn pass_to(&mut self, millis: i64) {
+        self.ages += (millis - self.changed) * self.conns;
+        self.changed = millis;
     }
 }
 
@@ -128,21 +156,15 @@ impl Model {
 }
 
 impl Model {
-    /// `least_time` with fail_timeout 2 at the given second.
-    fn least_time(&mut self, now: i64) -> Option<usize> {
-        let estimate = |peer: &Peer| {
-            let idle = now - peer.checked;
-            let time = match idle {
-                0..=2 => peer.average,
-                _ => peer.average >> (idle / 3).min(63),
-            };
-            let class = if time > 5000 {
-                5000
-            } else {
-                (time / 20 + 1) * 20
-            };
-            class * (1 + peer.conns)
-        };
+    /// `least_time` with fail_timeout 2 at the given millisecond.
+    fn least_time(&mut self, millis: i64, inflight: bool) -> Option<usize> {
+        let now = millis / 1000;
+        for peer in self.peers.iter_mut().filter(|peer| peer.may() && inflight) {
+            if let Some(mean) = peer.ages.checked_div(peer.conns) {
+                peer.age = averaged(peer.age, mean + millis - peer.changed);
+            }
+        }
+        let estimate = |peer: &Peer| peer.estimate(now, inflight);
         let may = || self.peers.iter().enumerate().filter(|(_, peer)| peer.may());
         let (mut first, mut best) = may().next()?;
         for (i, peer) in may() {
@@ -170,9 +192,12 @@ impl Model {
             self.peers[best].current -= total;
             best
         };
-        if now - self.peers[chosen].checked > 2 {
-            self.peers[chosen].checked = now;
+        let peer = &mut self.peers[chosen];
+        if now - peer.checked > 2 {
+            peer.checked = now;
         }
+        peer.pass_to(millis);
+        peer.conns += 1;
         Some(chosen)
     }
 }
@@ -307,12 +332,13 @@ proptest! {
     #[test]
     fn least_time_equals_the_model(
         (weights, up) in peers(),
-        requests in prop::collection::vec((0u64..3000, 0u64..700, any::<bool>()), 80),
+        requests in prop::collection::vec((0u16..3000, any::<bool>()), 80),
+        inflight in any::<bool>(),
     ) {
         let set = nodes(&weights);
-        let config = LeastTimeConfig::default()
-            .time(TimeTo::LastByte)
-            .fail_timeout(Duration::from_secs(2));
+        let config = LeastTimeConfig::default().time(TimeTo::LastByte);
+        let config = config.fail_timeout(Duration::from_secs(2));
+        let config = if inflight { config.with_inflight() } else { config };
         let selector = LeastTime::build(&set, &config).unwrap();
         let mut model = Model::new(&weights, &up, 1);
         let ready = ReadySet::none(weights.len());
@@ -320,30 +346,36 @@ proptest! {
             ready.set(id(i), up);
         }
         let mut held = std::collections::VecDeque::new();
-        let mut now = Duration::from_secs(1000);
-        for (pause, latency, fails) in requests {
-            now += Duration::from_millis(pause);
+        let mut millis = 1_000_000;
+        for (pause, fails) in requests {
+            millis += u64::from(pause);
+            let (now, signed) = (Duration::from_millis(millis), i64::try_from(millis).unwrap());
             let clock = || now;
             let picked = selector.pick(b"", &Eligible::new(&ready).at(&clock));
-            let second = i64::try_from(now.as_secs()).unwrap();
-            prop_assert_eq!(picked.map(selection::NodeId::index), model.least_time(second));
+            let theirs = model.least_time(signed, inflight);
+            prop_assert_eq!(picked.map(selection::NodeId::index), theirs);
             let Some(node) = picked else { continue };
-            held.push_back((InFlight::new(Arc::clone(set[node].load())), node, latency, fails));
-            model.peers[node.index()].conns += 1;
+            held.push_back((InFlight::new(Arc::clone(set[node].load())), node, millis));
             if held.len() < 3 {
                 continue;
             }
-            let (_, node, latency, fails) = held.pop_front().unwrap();
+            let (_, node, start) = held.pop_front().unwrap();
+            let latency = i64::try_from(millis - start).unwrap();
             let peer = &mut model.peers[node.index()];
+            peer.pass_to(signed);
+            peer.ages -= if fails { peer.ages / peer.conns } else { latency };
             peer.conns -= 1;
+            if peer.conns == 0 {
+                peer.ages = 0;
+            }
             if fails {
-                peer.checked = second;
+                peer.checked = signed / 1000;
                 model.failed(node.index());
                 selector.observe(node, &Outcome::Failure(FailureKind::Timeout), now);
             } else {
-                let value = i64::try_from(latency).unwrap();
-                peer.average = averaged(peer.average, value);
-                selector.observe(node, &Outcome::success(Duration::from_millis(latency)), now);
+                peer.average = averaged(peer.average, latency);
+                let success = Outcome::success(Duration::from_millis(millis - start));
+                selector.observe(node, &success, now);
             }
         }
     }
