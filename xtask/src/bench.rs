@@ -1,4 +1,4 @@
-//! `cargo xtask bench ring`: the ring against other crates, in the workspace `crates/peers`.
+//! `cargo xtask bench ring|balancer`: ours against other crates, in the workspace `crates/peers`.
 
 use crate::process::{Cargo, Failure, rest};
 
@@ -20,7 +20,12 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<(), Failure> {
 fn peer(bench: &str) -> Cargo {
     let manifest = "crates/peers/Cargo.toml";
     let run = ["run", "--quiet", "--release", "--locked", "--manifest-path"];
-    Cargo::new(run).arguments([manifest, "--bin", bench, "--"])
+    let features: &[&str] = match bench {
+        "balancer" => &["--features", "balancer"],
+        _ => &[],
+    };
+    let cargo = Cargo::new(run).arguments([manifest, "--bin", bench]);
+    cargo.arguments(features).arguments(["--"])
 }
 
-const BENCHES: [&str; 1] = ["ring"];
+const BENCHES: [&str; 2] = ["ring", "balancer"];
