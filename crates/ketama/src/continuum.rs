@@ -91,6 +91,13 @@ impl Continuum {
         self.ring.len() == 0
     }
 
+    /// How many buckets own at least one point: a walk has seen all it can see when it has seen
+    /// so many.
+    #[must_use]
+    pub fn owners(&self) -> usize {
+        self.owners
+    }
+
     /// The bytes on the heap that points and index take; the bucket list is not counted.
     ///
     /// At most 9 bytes a point in V1 and 7 in V2, for rings of 100 points and more of which few

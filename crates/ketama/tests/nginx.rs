@@ -203,6 +203,18 @@ fn weight_zero_has_no_points() {
     }
 }
 
+#[test]
+fn owners_are_the_buckets_that_have_a_point_of_their_own() {
+    let buckets = [
+        Bucket::from_text("192.0.2.1:80", 1),
+        Bucket::from_text("192.0.2.2:80", 0), // Drained.
+        Bucket::from_text("192.0.2.1:80", 1), // All its points are the first one's.
+        Bucket::from_text("192.0.2.3:80", 2),
+    ];
+    assert_eq!(Continuum::new(&buckets).unwrap().owners(), 2);
+    assert_eq!(Continuum::new(&[]).unwrap().owners(), 0);
+}
+
 /// A collision of nature: point 77 of the first and point 80 of the second.
 const TIED: (&str, &str) = ("203.0.113.210:80", "203.0.113.215:80");
 const TIED_POINT: u32 = 1_514_336_492;

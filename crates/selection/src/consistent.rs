@@ -190,15 +190,16 @@ impl Consistent {
         let buckets = self.ring.buckets();
         let mut asked = Tried::new();
         asked.insert(NodeId::new(bucket)?);
-        // One lap sees every bucket that owns a point; as a rule all are seen long before.
+        // One lap meets every bucket that owns a point; as a rule all are met long before its end,
+        // and then the rest of the lap is spared: it may be a million points.
         for bucket in walk.take(self.ring.len()) {
-            if asked.insert(NodeId::new(bucket)?) {
-                if let Some(node) = self.member(bucket, may) {
-                    return Some(node);
-                }
-                if asked.len() == buckets.len() {
-                    return None;
-                }
+            if asked.len() >= self.ring.owners() {
+                break;
+            }
+            if asked.insert(NodeId::new(bucket)?)
+                && let Some(node) = self.member(bucket, may)
+            {
+                return Some(node);
             }
         }
         // What is left is drained, or has no point: its share was rounded to none, or each of its
