@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::features::{self, Document};
-use crate::process::{Cargo, Failure};
+use crate::process::{Cargo, Failure, install};
 use crate::test::{Features, Runner};
 use crate::{compat, test, tidy};
 
@@ -90,7 +90,7 @@ fn clippy(features: &[&str]) -> Result<(), Failure> {
 }
 
 fn tests(features: Features) -> Result<(), Failure> {
-    test::install_nextest()?;
+    install("nextest")?;
     all(&test::lines(Runner::Nextest, features))
 }
 
@@ -98,6 +98,12 @@ fn doc() -> Result<(), Failure> {
     Cargo::new(["doc", "--workspace", "--no-deps", "--all-features"])
         .variable("RUSTDOCFLAGS", "-D warnings")
         .run()
+}
+
+/// What may become a dependency: `deny.toml`. Advisories would need the network.
+fn deny() -> Result<(), Failure> {
+    install("deny")?;
+    Cargo::new(["deny", "--offline", "check", "bans", "licenses", "sources"]).run()
 }
 
 /// A consumer of the ring without `std`; it does not compile if anything below links it in.
@@ -158,6 +164,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "doc",
         run: doc,
+    },
+    Step {
+        name: "deny",
+        run: deny,
     },
     Step {
         name: "no-std",

@@ -136,6 +136,16 @@ impl Cargo {
     }
 }
 
+/// Gets the subcommand `cargo NAME` from the crate registry if cargo does not find it.
+pub(crate) fn install(name: &str) -> Result<(), Failure> {
+    if Cargo::new([name, "--version"]).succeeds() {
+        return Ok(());
+    }
+    let package = format!("cargo-{name}");
+    eprintln!("{package} is missing: cargo installs it now, which takes some minutes, once");
+    Cargo::new(["install", &package, "--locked"]).run()
+}
+
 /// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));

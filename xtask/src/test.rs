@@ -1,6 +1,6 @@
 //! `cargo xtask test`: all tests and doc tests.
 
-use crate::process::{Cargo, Failure};
+use crate::process::{Cargo, Failure, install};
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<(), Failure> {
     use lexopt::Arg::Long;
@@ -14,7 +14,7 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<(), Failure> {
         }
     }
     if runner == Runner::Nextest {
-        install_nextest()?;
+        install("nextest")?;
     }
     for line in lines(runner, features) {
         line.run()?;
@@ -52,18 +52,6 @@ pub(crate) fn lines(runner: Runner, features: Features) -> Vec<Cargo> {
         .iter()
         .map(|line| Cargo::new(*line).arguments(features))
         .collect()
-}
-
-/// Gets cargo-nextest from the crate registry if cargo does not find it.
-pub(crate) fn install_nextest() -> Result<(), Failure> {
-    if Cargo::new(["nextest", "--version"]).succeeds() {
-        return Ok(());
-    }
-    eprintln!(
-        "cargo-nextest is missing: installing it with cargo, once, for some minutes \
-         (`--no-install` uses `cargo test` instead)"
-    );
-    Cargo::new(["install", "cargo-nextest", "--locked"]).run()
 }
 
 #[cfg(test)]
