@@ -45,12 +45,14 @@ pub(crate) struct Board {
 pub(crate) type Listener = dyn Fn(&Event) + Send + Sync;
 
 /// What the operator, the checks and the requests say of one member.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Verdict {
     pub(crate) admin: Admin,
     pub(crate) active: Active,
     pub(crate) condition: Condition,
     pub(crate) stint: u64,
+    pub(crate) since: Duration,
+    pub(crate) reason: Option<Arc<str>>,
 }
 
 impl Board {
@@ -227,6 +229,8 @@ impl Board {
                 active: member.health.active(),
                 condition: member.health.condition(),
                 stint: member.stint,
+                since: member.since,
+                reason: member.reason.clone(),
             };
             (identity.clone(), verdict)
         });

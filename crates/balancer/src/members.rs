@@ -55,6 +55,9 @@ pub(crate) struct Member {
     /// Which membership of this backend it is: a check that began in an earlier one is void.
     pub(crate) stint: u64,
     ramp_from: Option<Duration>,
+    /// Since when it is in the condition it is in, and why; no reason if it was so from the start.
+    pub(crate) since: Duration,
+    pub(crate) reason: Option<Arc<str>>,
     /// What of it is in the tally, and what in the dues.
     tallied: Share,
     due: Option<Duration>,
@@ -165,12 +168,15 @@ impl Members {
             if member.ramps_from(before) {
                 member.ramp_from = self.policy.slow_start.is_some().then_some(now);
             }
+            // It may be an error of the user's own, and fall over.
+            let reason = contain_now(|| reason.to_string()).unwrap_or_default();
+            member.since = now;
+            member.reason = Some(reason.as_str().into());
             self.outbox.push_back(Event {
                 backend: identity.clone(),
                 from: before,
                 to: after,
-                // It may be an error of the user's own, and fall over.
-                reason: contain_now(|| reason.to_string()).unwrap_or_default(),
+                reason,
             });
         }
         self.tally.count(member);
@@ -220,6 +226,8 @@ impl Members {
             health: Health::new(self.policy.initial),
             stint: self.stints,
             ramp_from: ramps.then_some(now),
+            since: now,
+            reason: None,
             tallied: Share::default(),
             due: None,
         }

@@ -80,6 +80,9 @@ impl Pick {
             self.picked = None; // From here on there is nothing to give back.
         }
         let entry = self.entry();
+        if matches!(outcome, Outcome::Failure(_)) {
+            entry.state.count_failure();
+        }
         let now = entry.board.clock.now();
         if let Some(selector) = entry.selectors.get(self.lane) {
             selector.observe(entry.node, &outcome, now);

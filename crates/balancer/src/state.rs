@@ -28,6 +28,8 @@ pub(crate) struct State {
     /// The beginning of the slow start, in nanoseconds; 0 if there is none. Relaxed:
     /// a request that misses the start of one is the request that came before it.
     ramp_from: AtomicU64,
+    /// Requests that failed, ever. Relaxed: a statistic.
+    failures: AtomicU64,
     /// Whether its operator wants it left alone by health checks. Relaxed: a hint.
     unchecked: AtomicBool,
 }
@@ -56,6 +58,7 @@ impl State {
             awaited: AtomicBool::new(false),
             idle: Notify::new(),
             ramp_from: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
             unchecked: AtomicBool::new(false),
         }
     }
@@ -96,6 +99,14 @@ impl State {
     /// What a request with this key draws at this backend while it starts slowly.
     pub(crate) fn draw(&self, key: &[u8]) -> u32 {
         slow_start::draw(key, self.salt)
+    }
+
+    pub(crate) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_failure(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn is_unchecked(&self) -> bool {

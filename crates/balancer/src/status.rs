@@ -50,10 +50,16 @@ pub struct BackendStatus {
     pub admin: Admin,
     /// What it is fit for, all in all.
     pub condition: Condition,
+    /// For how long.
+    pub since: Duration,
+    /// Why; `None` if it was so when it became a member.
+    pub reason: Option<Arc<str>>,
     /// What its checks say.
     pub active: Active,
     /// Requests in flight.
     pub in_flight: u32,
+    /// Requests that ended in [`Outcome::Failure`](selection::Outcome::Failure), since it is known.
+    pub failures: u64,
 }
 
 /// The selectors of one tier, and the nodes they were built over.
@@ -105,7 +111,7 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
             panicking,
             backends: snapshot
                 .entries()
-                .map(|entry| backend_status(entry, &verdicts))
+                .map(|entry| backend_status(entry, &verdicts, self.board.clock.now()))
                 .collect(),
             updates: history.updates,
             failed_updates: history.failures,
@@ -117,7 +123,11 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
     }
 }
 
-fn backend_status(entry: &Entry, verdicts: &BTreeMap<Identity, Verdict>) -> BackendStatus {
+fn backend_status(
+    entry: &Entry,
+    verdicts: &BTreeMap<Identity, Verdict>,
+    now: Duration,
+) -> BackendStatus {
     // A member that left between the two reads is shown as it is now: not ready.
     let verdict = verdicts.get(&entry.state.identity);
     BackendStatus {
@@ -128,6 +138,9 @@ fn backend_status(entry: &Entry, verdicts: &BTreeMap<Identity, Verdict>) -> Back
         admin: verdict.map_or(Admin::Enabled, |verdict| verdict.admin),
         condition: verdict.map_or(Condition::Unchecked, |verdict| verdict.condition),
         active: verdict.map_or(Active::Unknown, |verdict| verdict.active),
+        since: verdict.map_or(Duration::ZERO, |verdict| now.saturating_sub(verdict.since)),
+        reason: verdict.and_then(|verdict| verdict.reason.clone()),
         in_flight: entry.state.load.in_flight(),
+        failures: entry.state.failures(),
     }
 }

@@ -48,8 +48,15 @@ async fn failures_in_a_row_eject_and_one_request_tries_it_again() {
     assert_eq!(ready(&balancer), [1, 2, 3]);
     end(&balancer, 1, FAILED);
     assert_eq!(ready(&balancer), [2, 3]);
+    advance(3 * SECOND).await;
+    let status = &balancer.status().backends[0];
+    assert_eq!((status.failures, status.since), (3, 3 * SECOND));
+    assert_eq!(
+        status.reason.as_deref(),
+        Some("a request could not connect")
+    );
 
-    advance(10 * SECOND - Duration::from_millis(1)).await;
+    advance(7 * SECOND - Duration::from_millis(1)).await;
     assert!((0..9).all(|_| number(&balancer.select(b"").unwrap().addr) != 1));
     advance(Duration::from_millis(1)).await;
     let picks: Vec<_> = (0..9).map(|_| balancer.select(b"").unwrap()).collect();

@@ -10,8 +10,8 @@ use crate::support::{Answer, Script, Turns, TurnsConfig, addr, backend, backends
 use async_trait::async_trait;
 use balancer::selection::Selector;
 use balancer::{
-    Address, Backend, CheckError, HealthCheck, InitialHealth, LoadBalancer, Options, Static,
-    TcpCheck, Thresholds,
+    Address, Backend, CheckError, Discovery, DiscoveryError, HealthCheck, InitialHealth,
+    LoadBalancer, Options, Static, TcpCheck, Thresholds,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -164,6 +164,41 @@ async fn a_change_of_the_list_is_served_without_waiting() {
     list.remove(&addr(1));
     until(|| ready(&balancer) == [2]).await;
     assert!(began.elapsed() < SECOND);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_announces_is_found_at_the_next_interval() {
+    /// Answers more with every question, and falls over when it is to tell of changes.
+    struct Mute(Script);
+    #[async_trait]
+    impl Discovery for Mute {
+        async fn discover(&self) -> std::result::Result<Vec<Backend>, DiscoveryError> {
+            self.0.discover().await
+        }
+        async fn changed(&self) {
+            panic!("not today");
+        }
+    }
+    let answers = [[1, 1], [1, 2], [3, 4]].map(|found| Answer::Found(backends(found)));
+    let balancer =
+        LoadBalancer::<Turns>::builder(Mute(Script::new(answers)), TurnsConfig::default())
+            .options(every_second())
+            .build()
+            .unwrap();
+    let balancer = Arc::new(balancer);
+    let running = Running::start(&balancer);
+    until(|| ready(&balancer) == [1]).await;
+    settle().await;
+    assert_eq!(
+        balancer.status().updates,
+        1,
+        "a panic is no reason to ask again at once"
+    );
+    advance(3600 * SECOND).await;
+    until(|| ready(&balancer) == [1, 2]).await;
+    advance(3600 * SECOND).await;
+    until(|| ready(&balancer) == [3, 4]).await;
     running.stop().await;
 }
 
