@@ -12,9 +12,7 @@
 mod manifest;
 mod probe;
 
-use std::fs;
-use std::path::PathBuf;
-
+use crate::document::Document;
 use crate::features::manifest::{Exception, Manifest};
 use crate::features::probe::EFFECTS;
 use crate::process::{Cargo, Failure, root, target};
@@ -29,13 +27,6 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<(), Failure> {
         }
     }
     check(document)
-}
-
-/// What to do with the table in the documents.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Document {
-    Compare,
-    Write,
 }
 
 pub(crate) fn check(document: Document) -> Result<(), Failure> {
@@ -62,7 +53,7 @@ pub(crate) fn check(document: Document) -> Result<(), Failure> {
     {
         println!("{from} does not hand {feature} down to {to}: {reason}");
     }
-    failures.extend(in_document(document, &table)?);
+    document.place("features.md", "features", &table)?;
     for failure in &failures {
         eprintln!("features: {failure}");
     }
@@ -204,28 +195,6 @@ fn table(crates: &[&Manifest]) -> String {
     table
 }
 
-/// Puts the table between the marks in `docs/features.md`, or says that another one stands there.
-fn in_document(document: Document, table: &str) -> Result<Option<String>, Failure> {
-    let file: PathBuf = root().join("docs/features.md");
-    let text = fs::read_to_string(&file)?;
-    let Some((before, rest)) = text.split_once(TABLE_BEGINS) else {
-        return Ok(Some(format!("docs/features.md: no {TABLE_BEGINS:?}")));
-    };
-    let after = rest.split_once(TABLE_ENDS).unwrap_or_default().1;
-    let wanted = format!("{before}{TABLE_BEGINS}\n{table}{TABLE_ENDS}{after}");
-    match document {
-        Document::Write => fs::write(&file, wanted)?,
-        Document::Compare if text != wanted => {
-            let hint = "`cargo xtask features --write` brings it up to date";
-            return Ok(Some(format!(
-                "docs/features.md shows another table; {hint}"
-            )));
-        }
-        Document::Compare => {}
-    }
-    Ok(None)
-}
-
 /// The crates that a user can depend on, lowest first.
 const ENTRIES: &[&str] = &["ketama", "selection", "balancer"];
 
@@ -233,6 +202,3 @@ const ENTRIES: &[&str] = &["ketama", "selection", "balancer"];
 const NO_EFFECT: &[&str] = &["std"];
 
 const EXCEPTIONS: &[Exception] = &[];
-
-const TABLE_BEGINS: &str = "<!-- written by `cargo xtask features --write` -->";
-const TABLE_ENDS: &str = "<!-- end -->";

@@ -8,6 +8,7 @@ mod bench;
 mod ci;
 mod compat;
 mod demo;
+mod document;
 mod features;
 mod process;
 mod test;
@@ -78,7 +79,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "compat",
-        flags: "[--only SYSTEM] [--json]",
+        flags: "[--only SYSTEM] [--json] | --write",
         about: "our choices against the recorded choices of other systems",
         run: compat::run,
     },
