@@ -10,6 +10,7 @@ mod compat;
 mod demo;
 mod document;
 mod features;
+mod miri;
 mod process;
 mod test;
 mod tidy;
@@ -96,6 +97,12 @@ const COMMANDS: &[Command] = &[
         run: features::run,
     },
     Command {
+        name: "miri",
+        flags: "",
+        about: "the unit tests of ketama and selection under miri, where the toolchain has it",
+        run: miri::run,
+    },
+    Command {
         name: "tidy",
         flags: "",
         about: "the project's own rules: sizes, imports, dependencies, test data",
@@ -124,7 +131,7 @@ mod tests {
     fn what_is_unknown_is_named() {
         assert!(message(&["tset"]).contains("\"tset\""));
         assert!(message(&["--frobnicate"]).contains("--frobnicate"));
-        for command in ["test", "tidy", "ci"] {
+        for command in ["test", "tidy", "miri", "ci"] {
             assert!(message(&[command, "--frobnicate"]).contains("--frobnicate"));
         }
         assert!(message(&["ci", "lnit"]).contains("\"lnit\""));

@@ -1,0 +1,40 @@
+//! `cargo xtask miri`: the unit tests of `ketama` and `selection` under miri, which finds what
+//! compiles and runs but has no defined meaning.
+
+use std::process::{Command, Stdio};
+
+use crate::process::{Failure, nothing_left, root};
+
+pub(crate) fn run(arguments: lexopt::Parser) -> Result<(), Failure> {
+    nothing_left(arguments)?;
+    // `setup` builds the standard library for miri: it fails where miri or the sources are missing.
+    if !nightly(&["miri", "setup"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        println!("skipped: no nightly toolchain with the components miri and rust-src");
+        return Ok(());
+    }
+    let lib = ["--lib", "--all-features"];
+    let line = [
+        &["miri", "test", "-p", "ketama", "-p", "selection"],
+        &lib[..],
+    ]
+    .concat();
+    eprintln!("$ cargo +nightly {}", line.join(" "));
+    match nightly(&line).status()?.success() {
+        true => Ok(()),
+        false => Err(Failure::Exit(1)),
+    }
+}
+
+/// Through rustup, since the cargo that runs us is the pinned toolchain's own.
+fn nightly(arguments: &[&str]) -> Command {
+    let mut command = Command::new("rustup");
+    command.args(["run", "nightly", "cargo"]).args(arguments);
+    command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+    command.current_dir(root());
+    command
+}
