@@ -5,9 +5,10 @@ use alloc::vec;
 use core::iter::{FusedIterator, Take};
 use core::mem;
 
+use crate::crc::KeyCrc;
 use crate::layout::Layout;
 use crate::points::Chain;
-use crate::{Bucket, BuildError, RingConfig, Version, crc};
+use crate::{Bucket, BuildError, RingConfig, Version};
 
 /// A consistent-hash ring over weighted buckets.
 ///
@@ -20,6 +21,7 @@ pub struct Continuum {
     config: RingConfig,
     /// How many buckets own at least one point: where a walk over distinct nodes ends.
     owners: usize,
+    crc: KeyCrc,
     /// The scheme that the ring was built by and hashes keys by, if it is not a [`Version`].
     #[cfg(feature = "schemes")]
     scheme: Option<crate::SchemeConfig>,
@@ -51,6 +53,7 @@ impl Continuum {
             buckets,
             ring,
             config: config.clone(),
+            crc: KeyCrc::new(),
             #[cfg(feature = "schemes")]
             scheme: None,
         }
@@ -69,6 +72,7 @@ impl Continuum {
             ring,
             config: RingConfig::new().max_points(scheme.max_points),
             owners,
+            crc: KeyCrc::new(),
             scheme: Some(scheme),
         }
     }
@@ -128,16 +132,18 @@ impl Continuum {
 
     /// Where `key` falls on the circle: its CRC-32, or the key hash of the scheme.
     #[must_use]
+    #[inline]
     pub fn hash(&self, key: &[u8]) -> u32 {
         #[cfg(feature = "schemes")]
         if let Some(scheme) = &self.scheme {
             return scheme.hash(key);
         }
-        crc::hash(key)
+        self.crc.hash(key)
     }
 
     /// The bucket that owns `key`; `None` if the ring is empty.
     #[must_use]
+    #[inline]
     pub fn node(&self, key: &[u8]) -> Option<&Bucket> {
         self.buckets.get(self.node_idx(key)?)
     }
@@ -146,12 +152,14 @@ impl Continuum {
     ///
     /// Unlike the method of this name in pingora-ketama it is not a position on the ring.
     #[must_use]
+    #[inline]
     pub fn node_idx(&self, key: &[u8]) -> Option<usize> {
         self.ring.owner(self.hash(key))
     }
 
     /// The bucket that owns the place `hash` on the circle, for callers that hash by themselves.
     #[must_use]
+    #[inline]
     pub fn node_for_hash(&self, hash: u32) -> Option<&Bucket> {
         self.buckets.get(self.ring.owner(hash)?)
     }

@@ -67,6 +67,7 @@ impl Layout {
     }
 
     /// The node of the first point at or after `hash`, wrapping.
+    #[inline]
     pub(crate) fn owner(&self, hash: u32) -> Option<usize> {
         each!(self, ring => ring.owner(hash).map(|node| node as usize))
     }
