@@ -1,6 +1,10 @@
 //! Where the backends come from: lists kept by the program, files, DNS, etcd, or a source of your
 //! own that implements [`Discovery`].
 
+#[cfg(feature = "dns")]
+mod dns;
+#[cfg(feature = "etcd")]
+mod etcd;
 #[cfg(feature = "file")]
 mod file;
 mod watch;
@@ -12,11 +16,22 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
+#[cfg(feature = "dns")]
+#[cfg_attr(docsrs, doc(cfg(feature = "dns")))]
+pub use self::dns::{Absent, Dns, DnsConfig, DnsError, DnsErrorKind, Family, HostName, Question};
+#[cfg(feature = "etcd")]
+#[cfg_attr(docsrs, doc(cfg(feature = "etcd")))]
+pub use self::etcd::{Etcd, EtcdError};
 #[cfg(feature = "file")]
 #[cfg_attr(docsrs, doc(cfg(feature = "file")))]
 pub use self::file::{File, FileError, Format};
 pub use self::watch::{Feed, Watch};
 use crate::{Address, Backend, DiscoveryError};
+
+/// The client of etcd, re-exported for [`Etcd::from_client`].
+#[cfg(feature = "etcd")]
+#[cfg_attr(docsrs, doc(cfg(feature = "etcd")))]
+pub use etcd_client;
 
 /// A source of backends. It returns what it finds and publishes nothing.
 #[async_trait]

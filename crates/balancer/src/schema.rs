@@ -82,7 +82,7 @@ struct Entry {
 }
 
 /// Where a text is wrong, and how.
-#[cfg(feature = "file")]
+#[cfg(any(feature = "file", feature = "etcd"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// Counted from 1.
@@ -122,7 +122,7 @@ fn fault_at(text: &[u8], start: usize, key: String, message: &dyn std::fmt::Disp
 }
 
 /// Reads JSON.
-#[cfg(feature = "file")]
+#[cfg(any(feature = "file", feature = "etcd"))]
 pub(crate) fn from_json<T: de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
     let fault = |key: String, error: &serde_json::Error| {
         let (line, column) = (error.line(), error.column());
@@ -143,7 +143,7 @@ pub(crate) fn from_json<T: de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Faul
     Ok(value)
 }
 
-#[cfg(feature = "file")]
+#[cfg(any(feature = "file", feature = "etcd"))]
 fn key_of<E>(error: &serde_path_to_error::Error<E>) -> String {
     match error.path().to_string() {
         path if path == "." => String::new(),

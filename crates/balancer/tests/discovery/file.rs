@@ -1,42 +1,21 @@
 //! Lists in files, on the real file system.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::pin;
 
 use balancer::Discovery;
 use balancer::discovery::{File, FileError, Format};
 use tokio::time::timeout;
 
+use crate::folder::Folder;
 use crate::support::{PATIENCE, is_ready, text, until, until_pushed};
 
-/// A folder of its own for one test, removed at its end.
-pub(crate) struct Folder(PathBuf);
-
-impl Folder {
-    pub(crate) fn new(test: &str) -> Self {
-        let name = format!("balancer-{}-{test}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    /// Writes the file under another name and moves it into place.
-    fn replace(&self, name: &str, content: &str) {
-        let new = self.file("new");
-        fs::write(&new, content).unwrap();
-        fs::rename(new, self.file(name)).unwrap();
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.0));
-    }
+/// Writes the file under another name and moves it into place.
+fn replace(folder: &Folder, name: &str, content: &str) {
+    let new = folder.file("new");
+    fs::write(&new, content).unwrap();
+    fs::rename(new, folder.file(name)).unwrap();
 }
 
 fn list(ports: &[u16]) -> String {
@@ -62,9 +41,9 @@ async fn both_formats_say_the_same() {
             {"addr": "[::1]:2", "weight": 0},
             {"addr": "unix:/run/a.sock", "max_in_flight": 7, "ring_name": "a"}
         ]}"#;
-    folder.replace("list.toml", toml);
-    folder.replace("list.json", json);
-    folder.replace("list", json);
+    replace(&folder, "list.toml", toml);
+    replace(&folder, "list.json", json);
+    replace(&folder, "list", json);
     let expected = "127.0.0.1:1 3 2, [::1]:2 0 0, unix:/run/a.sock 1 0";
     let files = [
         File::new(folder.file("list.toml")),
@@ -130,7 +109,7 @@ async fn errors_say_where_the_file_is_wrong() {
         ),
     ];
     for (name, content, expected) in rows {
-        folder.replace(name, content);
+        replace(&folder, name, content);
         let path = folder.file(name);
         let answer = answer(&path).await;
         let expected = format!("error: {}:{expected}", path.display());
@@ -169,14 +148,14 @@ async fn every_way_to_change_a_file_is_noticed() {
     assert!(answer(&path).await.contains(away));
     until_changed(&file, || fs::write(&path, list(&[1])).unwrap(), one).await;
     until_changed(&file, || fs::write(&path, list(&[1, 2])).unwrap(), two).await;
-    until_changed(&file, || folder.replace("list.toml", &list(&[1])), one).await;
+    until_changed(&file, || replace(&folder, "list.toml", &list(&[1])), one).await;
     until_changed(
         &file,
-        || folder.replace("list.toml", "back"),
+        || replace(&folder, "list.toml", "back"),
         "list.toml:1:",
     )
     .await;
-    until_changed(&file, || folder.replace("list.toml", &list(&[1, 2])), two).await;
+    until_changed(&file, || replace(&folder, "list.toml", &list(&[1, 2])), two).await;
     until_changed(&file, || fs::remove_file(&path).unwrap(), away).await;
     until_changed(&file, || fs::write(&path, list(&[1])).unwrap(), one).await;
 }
@@ -223,7 +202,7 @@ async fn a_folder_that_was_replaced_is_watched_again() {
 #[tokio::test]
 async fn reading_the_file_and_writing_others_wakes_nobody() {
     let folder = Folder::new("quiet");
-    folder.replace("list.toml", &list(&[1]));
+    replace(&folder, "list.toml", &list(&[1]));
     let file = File::new(folder.file("list.toml")).unwrap();
     until_pushed(&file, "127.0.0.1:1 1 0").await;
     let mut changed = pin!(file.changed());
@@ -233,7 +212,7 @@ async fn reading_the_file_and_writing_others_wakes_nobody() {
         assert_eq!(text(&file.discover().await), "127.0.0.1:1 1 0");
     }
     assert!(!is_ready(changed.as_mut()).await);
-    folder.replace("list.toml", &list(&[2]));
+    replace(&folder, "list.toml", &list(&[2]));
     timeout(PATIENCE, changed).await.unwrap();
 }
 

@@ -6,8 +6,18 @@
     reason = "tests: a surprise is a failure, services run beside them, and paused time is asked how much of it has passed"
 )]
 
+#[cfg(feature = "dns")]
+mod dns;
+#[cfg(feature = "etcd")]
+mod etcd;
 #[cfg(feature = "file")]
 mod file;
+#[cfg(any(feature = "dns", feature = "etcd", feature = "file"))]
+mod folder;
+#[cfg(any(feature = "dns", feature = "etcd"))]
+mod observed;
+#[cfg(any(feature = "dns", feature = "etcd"))]
+mod server;
 mod service;
 mod support;
 mod watch;
