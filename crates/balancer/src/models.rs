@@ -68,8 +68,10 @@ fn publish(board: &Arc<Board>, member: bool) -> (Arc<Entry>, Arc<ReadySet>) {
 
 fn entry(board: &Arc<Board>, state: Arc<State>) -> Arc<Entry> {
     Arc::new(Entry {
-        backend: backend(),
+        load: Arc::clone(&state.load),
         node: NodeId::from(0),
+        max_in_flight: u32::MAX,
+        backend: backend(),
         state,
         selectors: Arc::new([Arc::new(Nobody)]),
         board: Arc::clone(board),

@@ -10,7 +10,7 @@ use selection::{FailureKind, InFlight, NodeLoad, Outcome};
 use crate::Backend;
 use crate::passive::Picked;
 use crate::snapshot::Entry;
-use crate::state::Mode;
+use crate::state::{Mode, mode_of, was_awaited};
 
 /// A backend picked for one request, which counts as in flight on it until this is dropped.
 #[must_use = "dropping it ends the request"]
@@ -27,14 +27,16 @@ struct Leased(Arc<Entry>);
 
 impl AsRef<NodeLoad> for Leased {
     fn as_ref(&self) -> &NodeLoad {
-        &self.0.state.load
+        &self.0.load
     }
 }
 
 impl Drop for Leased {
     /// Runs after the lease that holds it has counted itself out.
     fn drop(&mut self) {
-        self.0.state.request_ended();
+        if was_awaited(&self.0.load) {
+            self.0.state.now_idle();
+        }
     }
 }
 
@@ -42,16 +44,15 @@ impl Pick {
     /// Counts a request on the backend, unless it is full or may not be picked after all.
     pub(crate) fn claim(entry: &Arc<Entry>, lane: usize) -> Option<Self> {
         let lease = InFlight::new(Leased(Arc::clone(entry)));
-        let state = &entry.state;
         if entry.is_overfull() {
             return None;
         }
-        let picked = match state.mode() {
+        let picked = match mode_of(&entry.load) {
             Mode::Open => None,
             Mode::Suspect => Some(entry.picked(false)),
-            Mode::Trial if state.take_trial() => {
+            Mode::Trial if entry.state.take_trial() => {
                 let picked = entry.picked(true);
-                entry.board.trial_taken(&state.identity);
+                entry.board.trial_taken(&entry.state.identity);
                 Some(picked)
             }
             Mode::Trial | Mode::Closed => return None,
@@ -66,7 +67,7 @@ impl Pick {
     /// The requests in flight on the backend, this one included.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
-        self.entry().state.load.in_flight()
+        self.entry().load.in_flight()
     }
 
     /// Ends the request and tells what became of it: the selector, and the backend's health if
@@ -124,14 +125,12 @@ impl Entry {
     /// Whether more requests are in flight than it may have, one that is just being picked
     /// included.
     fn is_overfull(&self) -> bool {
-        let max = self.backend.max_in_flight;
-        max.is_some_and(|max| self.state.load.in_flight() > max)
+        self.load.in_flight() > self.max_in_flight
     }
 
     /// Whether one more request would keep its limit.
     pub(crate) fn has_room(&self) -> bool {
-        let max = self.backend.max_in_flight;
-        max.is_none_or(|max| self.state.load.in_flight() < max)
+        self.load.in_flight() < self.max_in_flight
     }
 
     fn picked(&self, trial: bool) -> Picked {

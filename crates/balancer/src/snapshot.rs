@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use selection::{BuildError, Eligible, Identity, Node, NodeId, NodeSet, ReadySet, Selector};
+use selection::{
+    BuildError, Eligible, Identity, Node, NodeId, NodeLoad, NodeSet, ReadySet, Selector,
+};
 
 use crate::board::Board;
 use crate::members::Seat;
-use crate::state::{Mode, State};
+use crate::state::{Mode, State, mode_of};
 use crate::walk::{Query, Walk};
 use crate::{Backend, Pick, Tier};
 
@@ -40,10 +42,16 @@ pub(crate) struct TierSnapshot<S: ?Sized> {
     pub(crate) is_limited: bool,
 }
 
-/// One backend in one generation.
+/// One backend in one generation. What every pick looks at comes first, and `load` stands here as
+/// well as in `state`: of a pool that is not in the cache, a pick then waits for this and for the
+/// load, and for nothing else.
+#[repr(C)]
 pub(crate) struct Entry {
-    pub(crate) backend: Backend,
+    pub(crate) load: Arc<NodeLoad>,
     pub(crate) node: NodeId,
+    /// The most requests in flight; `u32::MAX` if there is no limit.
+    pub(crate) max_in_flight: u32,
+    pub(crate) backend: Backend,
     pub(crate) state: Arc<State>,
     /// By lane: whichever picked it is told how the request ended.
     pub(crate) selectors: Arc<[Arc<dyn Selector>]>,
@@ -93,7 +101,7 @@ impl<S: Selector + ?Sized> Snapshot<S> {
     /// As [`select`](Self::select), without a request, and certain.
     pub(crate) fn peek(&self, query: Query<'_>) -> Option<&Backend> {
         match self.pick_plainly(query) {
-            Some(entry) if entry.state.mode() == Mode::Open => Some(&entry.backend),
+            Some(entry) if mode_of(&entry.load) == Mode::Open => Some(&entry.backend),
             _ => Walk::default().peek(self, query),
         }
     }
@@ -242,8 +250,10 @@ impl<S: Selector + ?Sized> TierSnapshot<S> {
         let ids = public.nodes.ids();
         let entries = ids.zip(seats).map(|(node, (backend, state))| {
             Arc::new(Entry {
-                backend,
+                load: Arc::clone(&state.load),
                 node,
+                max_in_flight: backend.max_in_flight.unwrap_or(u32::MAX),
+                backend,
                 state,
                 selectors: Arc::clone(&selectors),
                 board: Arc::clone(&snapshot.board),

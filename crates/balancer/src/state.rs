@@ -7,23 +7,22 @@ use selection::{Identity, NodeLoad};
 use tokio::sync::Notify;
 
 use crate::slow_start;
-use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering, in_sequence};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, in_sequence};
 
 /// One backend, for as long as anything knows it: a member, a request in flight, a drain that
 /// waits. A member that is removed and added again while one of these lives is given it again.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) identity: Identity,
+    /// The counter, and in its mark a [`Mode`] and whether anybody waits for `idle`.
+    ///
+    /// Sequentially consistent, as the counter is: a pick counts itself and then looks at the
+    /// mode; a drain closes the backend and then looks at the count. At least one of them sees
+    /// the other, so no pick can come after a drain has ended. In the same way the last request
+    /// to end counts itself out and then looks whether it is awaited.
     pub(crate) load: Arc<NodeLoad>,
     /// Sets its draws apart from those of the other backends.
     salt: u64,
-    /// A [`Mode`]. Sequentially consistent, and so are the counts in flight: a pick counts itself
-    /// and then looks here; a drain closes the backend here and then looks at the count. At least
-    /// one of them sees the other, so no pick can come after a drain has ended.
-    mode: AtomicU8,
-    /// Whether anybody waits for `idle`. The same two-sided look: the last request to end reads
-    /// it after it counted itself out.
-    awaited: AtomicBool,
     idle: Notify,
     /// The beginning of the slow start, in nanoseconds; 0 if there is none. Relaxed:
     /// a request that misses the start of one is the request that came before it.
@@ -54,8 +53,6 @@ impl State {
             salt: slow_start::hash(0, identity.to_string().as_bytes()),
             identity,
             load: Arc::default(),
-            mode: AtomicU8::new(Mode::Closed as u8),
-            awaited: AtomicBool::new(false),
             idle: Notify::new(),
             ramp_from: AtomicU64::new(0),
             failures: AtomicU64::new(0),
@@ -64,25 +61,26 @@ impl State {
     }
 
     pub(crate) fn mode(&self) -> Mode {
-        match self.mode.load(Ordering::SeqCst) {
-            OPEN => Mode::Open,
-            SUSPECT => Mode::Suspect,
-            TRIAL => Mode::Trial,
-            _ => Mode::Closed,
-        }
+        mode_of(&self.load)
     }
 
     pub(crate) fn set_mode(&self, mode: Mode) {
-        self.mode.store(mode as u8, Ordering::SeqCst);
+        self.change_mark(|mark| Some(mark & AWAITED | mode as u8));
         in_sequence();
     }
 
     /// Takes the one trial; returns whether it was there to take.
     pub(crate) fn take_trial(&self) -> bool {
-        let (from, to) = (Mode::Trial as u8, Mode::Closed as u8);
-        self.mode
-            .compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)
-            .is_ok()
+        self.change_mark(|mark| {
+            let is_trial = mark & MODE == Mode::Trial as u8;
+            is_trial.then_some(mark & AWAITED | Mode::Closed as u8)
+        })
+    }
+
+    fn change_mark(&self, change: impl FnMut(u8) -> Option<u8>) -> bool {
+        let mark = self.load.mark();
+        let changed = mark.fetch_update(Ordering::SeqCst, Ordering::SeqCst, change);
+        changed.is_ok()
     }
 
     /// When its slow start began.
@@ -117,11 +115,10 @@ impl State {
         self.unchecked.store(unchecked, Ordering::Relaxed);
     }
 
-    /// A request has been counted out.
-    pub(crate) fn request_ended(&self) {
-        if self.awaited.load(Ordering::SeqCst) && self.load.in_flight() == 0 {
-            self.idle.notify_waiters();
-        }
+    /// The last request has been counted out while somebody waits for that.
+    #[cold]
+    pub(crate) fn now_idle(&self) {
+        self.idle.notify_waiters();
     }
 
     /// Returns once no request is in flight.
@@ -129,7 +126,7 @@ impl State {
         loop {
             let mut idle = std::pin::pin!(self.idle.notified());
             idle.as_mut().enable();
-            self.awaited.store(true, Ordering::SeqCst);
+            self.change_mark(|mark| Some(mark | AWAITED));
             in_sequence();
             if self.load.in_flight() == 0 {
                 return;
@@ -139,6 +136,23 @@ impl State {
     }
 }
 
+/// What the owner of this load says of the backend.
+pub(crate) fn mode_of(load: &NodeLoad) -> Mode {
+    match load.mark().load(Ordering::SeqCst) & MODE {
+        OPEN => Mode::Open,
+        SUSPECT => Mode::Suspect,
+        TRIAL => Mode::Trial,
+        _ => Mode::Closed,
+    }
+}
+
+/// Whether a request that has just been counted out was the last, and somebody waits for that.
+pub(crate) fn was_awaited(load: &NodeLoad) -> bool {
+    load.mark().load(Ordering::SeqCst) & AWAITED != 0 && load.in_flight() == 0
+}
+
+const MODE: u8 = 0x0f;
+const AWAITED: u8 = 0x80;
 const OPEN: u8 = Mode::Open as u8;
 const SUSPECT: u8 = Mode::Suspect as u8;
 const TRIAL: u8 = Mode::Trial as u8;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use selection::{Eligible, NodeId, Selector, Tried};
 
 use crate::snapshot::{Entry, Snapshot, TierSnapshot};
-use crate::state::Mode;
+use crate::state::{Mode, mode_of};
 use crate::{Backend, Pick};
 
 /// What a request asks for.
@@ -63,7 +63,7 @@ impl Walk {
         query: Query<'_>,
     ) -> Option<&'s Backend> {
         self.find_map(snapshot, query, |entry| {
-            let serves = matches!(entry.state.mode(), Mode::Open | Mode::Suspect);
+            let serves = matches!(mode_of(&entry.load), Mode::Open | Mode::Suspect);
             serves.then_some(&entry.backend)
         })
     }

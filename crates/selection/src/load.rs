@@ -1,13 +1,14 @@
 //! What is measured of a node while it serves.
 
 use crate::ewma::PeakEwma;
-use crate::sync::{AtomicU32, Ordering, in_sequence};
+use crate::sync::{AtomicU8, AtomicU32, Ordering, in_sequence};
 
 /// The running state of one node, shared by every set, selector and snapshot it is part of.
 ///
 /// It outlives rebuilds: whoever builds the next [`NodeSet`](crate::NodeSet) hands the same `Arc`
 /// to the node of the same identity.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub struct NodeLoad {
     /// Requests in flight. Balanced by [`InFlight`] alone, so it can neither underflow nor leak.
     ///
@@ -15,6 +16,8 @@ pub struct NodeLoad {
     /// request that counts itself and then finds the node open is sure to be seen by whoever
     /// closes it and then looks at the count. On x86-64 that costs nothing over relaxed.
     in_flight: AtomicU32,
+    /// Beside the counter, which `repr(C)` is for.
+    mark: AtomicU8,
     /// Written by the selectors that average latencies.
     peak_ewma: PeakEwma,
 }
@@ -24,6 +27,14 @@ impl NodeLoad {
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::SeqCst)
+    }
+
+    /// A byte for whoever hands out the node, to mean what it likes; no selector reads it.
+    ///
+    /// It lies in the cache line of the counter: whoever counts a request has it at hand.
+    #[must_use]
+    pub fn mark(&self) -> &AtomicU8 {
+        &self.mark
     }
 
     /// The latency as a peak-sensitive moving average.
