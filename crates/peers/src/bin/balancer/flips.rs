@@ -19,7 +19,11 @@ use crate::pingora::{Answers, backend, number};
 const SCENARIOS: [(&str, &[(usize, u32)], &[(usize, u32)]); 3] = [
     ("the only backend gets another weight", &[(1, 1)], &[(1, 2)]),
     ("the only backend is replaced", &[(1, 1)], &[(2, 1)]),
-    ("one of two leaves and comes back", &[(1, 1), (2, 1)], &[(1, 1)]),
+    (
+        "one of two leaves and comes back",
+        &[(1, 1), (2, 1)],
+        &[(1, 1)],
+    ),
 ];
 
 const READERS: usize = 2;
@@ -49,7 +53,9 @@ pub(crate) fn run(quick: bool) -> Result<(Value, bool), Error> {
                 none,
                 strangers,
             } = wrong;
-            println!("  {engine:<8} {picks:>10} picks, {none:>6} found nobody, {strangers:>4} a stranger");
+            println!(
+                "  {engine:<8} {picks:>10} picks, {none:>6} found nobody, {strangers:>4} a stranger"
+            );
             rows.push(json!({
                 "scenario": name, "engine": engine, "flips": flips,
                 "picks": picks, "none": none, "strangers": strangers,
@@ -66,7 +72,9 @@ fn ours(sets: [&[(usize, u32)]; 2], flips: usize) -> Result<Wrong, Error> {
     let apply = |runtime: &Runtime, step: usize| {
         let member = |&(index, weight)| Backend::new(addr(index)).with_weight(weight);
         list.set(sets[step % 2].iter().map(member));
-        runtime.block_on(balancer.update()).expect("the list is good");
+        runtime
+            .block_on(balancer.update())
+            .expect("the list is good");
     };
     let pick = |key: &[u8]| {
         let pick = balancer.select(key)?;
@@ -82,9 +90,13 @@ fn theirs(sets: [&[(usize, u32)]; 2], flips: usize) -> Result<Wrong, Error> {
     let apply = |runtime: &Runtime, step: usize| {
         let member = |&(index, weight)| backend(index, weight as usize).expect("an address");
         *set.lock().expect("nobody panics with it") = sets[step % 2].iter().map(member).collect();
-        runtime.block_on(balancer.update()).expect("the list is good");
+        runtime
+            .block_on(balancer.update())
+            .expect("the list is good");
     };
-    count(sets, flips, apply, |key| balancer.select(key, 1000).map(|backend| number(&backend)))
+    count(sets, flips, apply, |key| {
+        balancer.select(key, 1000).map(|backend| number(&backend))
+    })
 }
 
 fn count(

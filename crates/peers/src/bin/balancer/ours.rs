@@ -41,7 +41,12 @@ struct ByHandle<S: Build>(Arc<LoadBalancer<S>>);
 struct Peek<S: Build>(Arc<LoadBalancer<S>>);
 
 fn inet(backend: &Backend) -> usize {
-    index(backend.addr.as_inet().expect("only internet addresses here"))
+    index(
+        backend
+            .addr
+            .as_inet()
+            .expect("only internet addresses here"),
+    )
 }
 
 impl<S: Build> Engine for Select<S> {
@@ -74,8 +79,7 @@ impl<S: Build> Engine for ByHandle<S> {
 
     fn pick_all(&self, keys: &[String]) -> usize {
         let handle: RefCell<Handle<S>> = RefCell::new(self.0.handle());
-        let none =
-            |key: &&String| black_box(handle.borrow_mut().select(key.as_bytes())).is_none();
+        let none = |key: &&String| black_box(handle.borrow_mut().select(key.as_bytes())).is_none();
         keys.iter().filter(none).count()
     }
 

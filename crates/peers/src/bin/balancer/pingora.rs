@@ -7,8 +7,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pingora_core::protocols::l4::socket::SocketAddr as PingoraAddr;
 use pingora_load_balancing::discovery::ServiceDiscovery;
-use pingora_load_balancing::selection::{BackendIter, BackendSelection, RoundRobin};
 use pingora_load_balancing::selection::consistent::KetamaHashing;
+use pingora_load_balancing::selection::{BackendIter, BackendSelection, RoundRobin};
 use pingora_load_balancing::{Backend, Backends, LoadBalancer};
 use tokio::runtime::Runtime;
 
@@ -41,7 +41,9 @@ where
     }
 
     fn choose(&self, key: &[u8]) -> Option<usize> {
-        self.0.select(key, MAX_ITERATIONS).map(|backend| number(&backend))
+        self.0
+            .select(key, MAX_ITERATIONS)
+            .map(|backend| number(&backend))
     }
 
     fn pick_all(&self, keys: &[String]) -> usize {

@@ -35,7 +35,15 @@ pub(crate) fn run(quick: bool) -> Result<(Value, bool), Error> {
     println!("\nselect: nanoseconds of processor time a pick (times pingora's)\n");
     println!(
         "{:<11} {:>8} {:>5} {:>7} {:>16} {:>16} {:>16} {:>9} {:>6}",
-        "selector", "backends", "down", "threads", "select", "handle", "borrowed", "pingora", "misses"
+        "selector",
+        "backends",
+        "down",
+        "threads",
+        "select",
+        "handle",
+        "borrowed",
+        "pingora",
+        "misses"
     );
     for choice in [Choice::Ring, Choice::RoundRobin] {
         for backends in [4, 100, 1000, 10_000] {
@@ -74,7 +82,9 @@ fn scattered(index: usize, backends: usize) -> usize {
 }
 
 fn keys() -> Vec<String> {
-    (0..16_384).map(|n| format!("/products/{n}/reviews")).collect()
+    (0..16_384)
+        .map(|n| format!("/products/{n}/reviews"))
+        .collect()
 }
 
 /// Ours against theirs, key by key, before anything is timed. Their ring decides tied points by
@@ -129,7 +139,10 @@ fn on_threads(threads: usize, work: impl Fn() -> usize + Sync) -> (Duration, usi
         let result = work();
         let end = clock_gettime(ClockId::ThreadCPUTime);
         let nanos = (end.tv_sec - start.tv_sec) * 1_000_000_000 + (end.tv_nsec - start.tv_nsec);
-        (Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)), result)
+        (
+            Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)),
+            result,
+        )
     };
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(timed)).collect();
@@ -170,7 +183,11 @@ fn report(case: Case, row: &Row, engines: &[Box<dyn Engine>]) -> bool {
         cell(1),
         cell(2),
         median(row.nanos[3].clone()),
-        format!("{}/{}", row.misses[..3].iter().sum::<usize>(), row.misses[3]),
+        format!(
+            "{}/{}",
+            row.misses[..3].iter().sum::<usize>(),
+            row.misses[3]
+        ),
     );
     let mut kept = row.misses[..3].iter().all(|&misses| misses == 0);
     for (name, choice, backends, down, least) in BUDGET {

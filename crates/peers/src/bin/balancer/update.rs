@@ -34,23 +34,31 @@ pub(crate) fn run(quick: bool) -> Result<Value, Error> {
         Arc::clone(&set),
     ))));
     runtime.block_on(ours.update())?;
-    runtime.block_on(theirs.update()).map_err(|error| error.to_string())?;
+    runtime
+        .block_on(theirs.update())
+        .map_err(|error| error.to_string())?;
     let (mut our_times, mut their_times) = (Vec::new(), Vec::new());
     for round in 0..rounds {
         let index = BACKENDS / 2;
         if round % 2 == 0 {
             list.remove(&addr(index).into());
-            set.lock().expect("nobody panics with it").remove(&their(index)?);
+            set.lock()
+                .expect("nobody panics with it")
+                .remove(&their(index)?);
         } else {
             list.add(our(index));
-            set.lock().expect("nobody panics with it").insert(their(index)?);
+            set.lock()
+                .expect("nobody panics with it")
+                .insert(their(index)?);
         }
         let start = Instant::now();
         let update = runtime.block_on(ours.update())?;
         our_times.push(start.elapsed().as_secs_f64() * 1e3);
         assert!(!update.is_unchanged());
         let start = Instant::now();
-        runtime.block_on(theirs.update()).map_err(|error| error.to_string())?;
+        runtime
+            .block_on(theirs.update())
+            .map_err(|error| error.to_string())?;
         their_times.push(start.elapsed().as_secs_f64() * 1e3);
     }
     let median = |times: &mut Vec<f64>| {
@@ -59,6 +67,9 @@ pub(crate) fn run(quick: bool) -> Result<Value, Error> {
     };
     let (ours, theirs) = (median(&mut our_times), median(&mut their_times));
     println!("\nupdate: one of {BACKENDS} backends of weight {WEIGHT} leaves or comes back");
-    println!("  ours {ours:.2} ms, pingora {theirs:.2} ms: {:.1}x", theirs / ours);
+    println!(
+        "  ours {ours:.2} ms, pingora {theirs:.2} ms: {:.1}x",
+        theirs / ours
+    );
     Ok(json!({ "ours_ms": ours, "pingora_ms": theirs, "times": theirs / ours }))
 }

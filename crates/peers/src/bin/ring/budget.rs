@@ -15,10 +15,10 @@ pub(crate) fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for &(kind, pool, engine, name, floor) in FLOORS {
         let row = rows.iter().find(|row| row.kind == kind && row.pool == pool);
-        let Some(Cell { ratio, .. }) = row.and_then(|row| row.cells[engine]) else {
+        let Some(Cell { times_ours, .. }) = row.and_then(|row| row.cells[engine]) else {
             continue; // The user has left it out.
         };
-        let measured = ratio.median;
+        let measured = times_ours;
         verdicts.push(Verdict {
             what: format!("{kind:?} {pool} times {name}").to_lowercase(),
             measured,
@@ -28,7 +28,7 @@ pub(crate) fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     }
     for row in rows.iter().filter(|row| row.kind == Kind::Points) {
         for (engine, name, ceiling) in [(OURS_V1, "v1", 9.0), (OURS_V2, "v2", 7.0)] {
-            let measured = row.cells[engine].map_or(f64::INFINITY, |cell| cell.value.median);
+            let measured = row.cells[engine].map_or(f64::INFINITY, |cell| cell.figure);
             verdicts.push(Verdict {
                 what: format!("bytes a point {} {name}", row.pool),
                 measured,

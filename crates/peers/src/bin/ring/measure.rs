@@ -36,14 +36,21 @@ pub(crate) struct Row {
 
 #[derive(Clone, Copy)]
 pub(crate) struct Cell {
+    /// The figure that stands for the rounds, and how many times ours it is.
+    ///
+    /// On the clock of a thread: the median, and the median of the ratios within a round. On the
+    /// clock of the wall, where others can only add: the least disturbed round of each.
+    pub(crate) figure: f64,
+    pub(crate) times_ours: f64,
     pub(crate) value: Spread,
     /// How many times ours this is, within each round.
     pub(crate) ratio: Spread,
 }
 
-/// The quartiles of some rounds.
+/// The least and the quartiles of some rounds.
 #[derive(Clone, Copy)]
 pub(crate) struct Spread {
+    pub(crate) least: f64,
     pub(crate) low: f64,
     pub(crate) median: f64,
     pub(crate) high: f64,
@@ -57,6 +64,7 @@ impl Spread {
         let last = values.len().checked_sub(1)?;
         let at = |quarter: usize| values[last * quarter / 4];
         Some(Self {
+            least: at(0),
             low: at(1),
             median: at(2),
             high: at(3),
@@ -208,9 +216,19 @@ fn table_row(pool: &Pool, kind: Kind, values: &[(&Layout, Vec<Option<f64>>)]) ->
             let (theirs, ours) = ((*theirs)?, (*ours)?);
             Some(theirs / ours)
         });
+        let value = Spread::of(theirs.iter().copied().flatten())?;
+        let ratio = Spread::of(ratios)?;
+        let (figure, times_ours) = if matches!(kind, Kind::Build | Kind::Remove | Kind::Add) {
+            let ours = Spread::of(ours.iter().copied().flatten())?;
+            (value.least, value.least / ours.least)
+        } else {
+            (value.median, ratio.median)
+        };
         Some(Cell {
-            value: Spread::of(theirs.iter().copied().flatten())?,
-            ratio: Spread::of(ratios)?,
+            figure,
+            times_ours,
+            value,
+            ratio,
         })
     };
     Row {

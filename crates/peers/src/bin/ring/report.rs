@@ -11,7 +11,8 @@ use crate::measure::{Cell, Kind, Row, Spread};
 
 /// One table for each kind: a line a pool, a column an engine, the ratio to ours in brackets.
 pub(crate) fn table(rows: &[Row], hash: Option<Spread>) {
-    println!("Medians; in brackets how many times ours (V2 against V2, all others against V1).");
+    println!("In brackets how many times ours: V2 against V2, all others against V1.");
+    println!("Lookups: medians. Build, remove, add: the least disturbed round.");
     if let Some(hash) = hash {
         let nanoseconds = three_digits(hash.median);
         println!("The CRC-32 of a key alone, which ours and pingora's contain: {nanoseconds} ns.");
@@ -37,7 +38,7 @@ fn text(kind: Kind, cell: Option<&Cell>, is_ours: bool) -> String {
     let Some(cell) = cell else {
         return "-".to_owned();
     };
-    let value = cell.value.median;
+    let value = cell.figure;
     let value = match kind {
         Kind::Remove | Kind::Add => format!("{} µs", three_digits(value / 1_000.0)),
         _ => three_digits(value),
@@ -45,7 +46,7 @@ fn text(kind: Kind, cell: Option<&Cell>, is_ours: bool) -> String {
     if is_ours {
         value
     } else {
-        format!("{value} ({}x)", three_digits(cell.ratio.median))
+        format!("{value} ({}x)", three_digits(cell.times_ours))
     }
 }
 
@@ -80,6 +81,8 @@ pub(crate) fn json(
                 "pool": row.pool,
                 "engine": layout.name,
                 "against": ALL[layout.against].name,
+                "figure": cell.figure,
+                "times_ours": cell.times_ours,
                 "value": spread(cell.value),
                 "ratio": spread(cell.ratio),
             }))
@@ -104,6 +107,7 @@ pub(crate) fn json(
 
 fn spread(spread: Spread) -> Value {
     json!({
+        "least": spread.least,
         "low": spread.low,
         "median": spread.median,
         "high": spread.high,
