@@ -92,7 +92,7 @@ pub(crate) fn lookup(pool: &Pool, engines: &mut Engines<'_>) -> Row {
     row
 }
 
-/// Nanoseconds for the CRC-32 of a key alone: what ours and pingora's both pay before they look.
+/// Nanoseconds for the CRC-32 of a key alone, as pingora takes it before it looks.
 pub(crate) fn hash_alone() -> Option<Spread> {
     let keys = keys(1 << 14);
     let round = |_| {

@@ -15,7 +15,7 @@ pub(crate) fn table(rows: &[Row], hash: Option<Spread>) {
     println!("Lookups: medians. Build, remove, add: the least disturbed round.");
     if let Some(hash) = hash {
         let nanoseconds = three_digits(hash.median);
-        println!("The CRC-32 of a key alone, which ours and pingora's contain: {nanoseconds} ns.");
+        println!("The CRC-32 of a key by crc32fast::hash, as pingora takes it: {nanoseconds} ns.");
     }
     let measured = |kind| rows.iter().any(|row| row.kind == kind);
     for (kind, title) in TITLES.into_iter().filter(|&(kind, _)| measured(kind)) {
