@@ -1,4 +1,4 @@
-//! `cargo xtask bench ring|balancer`: ours against other crates, in the workspace `crates/peers`.
+//! `cargo xtask bench ring|selection|balancer`: ours against other crates, in the workspace `crates/peers`.
 
 use crate::process::{Cargo, Failure, rest};
 
@@ -22,10 +22,11 @@ fn peer(bench: &str) -> Cargo {
     let run = ["run", "--quiet", "--release", "--locked", "--manifest-path"];
     let features: &[&str] = match bench {
         "balancer" => &["--features", "balancer"],
+        "selection" => &["--features", "selection"],
         _ => &[],
     };
     let cargo = Cargo::new(run).arguments([manifest, "--bin", bench]);
     cargo.arguments(features).arguments(["--"])
 }
 
-const BENCHES: [&str; 2] = ["ring", "balancer"];
+const BENCHES: [&str; 3] = ["ring", "selection", "balancer"];

@@ -27,6 +27,7 @@ mod load;
 mod node;
 mod p2c;
 mod random_two;
+mod refused;
 mod rehash;
 mod selector;
 mod smooth;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::alias::Alias;
+use crate::refused::Refused;
 use crate::splitmix;
 use crate::table::{Padded, Table};
 use crate::{
@@ -29,8 +30,8 @@ use crate::{
 ///
 /// # Cost
 ///
-/// O(1), by an alias table; O(n) if 16 draws do not find a second node, because hardly any is
-/// eligible or one has nearly all of the weight.
+/// O(1), by an alias table; O(n) if 16 draws, or n if that is less, do not find a second node,
+/// because hardly any is eligible or one has nearly all of the weight.
 ///
 /// # Source
 ///
@@ -264,10 +265,7 @@ impl Build for P2c {
 struct Urn<'a> {
     selector: &'a P2c,
     eligible: &'a Eligible<'a>,
-    /// The nodes drawn, and those that are known not to be eligible.
-    out: Tried,
-    /// Whether all others are known to be eligible.
-    scanned: bool,
+    out: Out,
 }
 
 impl<'a> Urn<'a> {
@@ -275,8 +273,7 @@ impl<'a> Urn<'a> {
         Self {
             selector,
             eligible,
-            out: Tried::new(),
-            scanned: false,
+            out: Out::Partly(Refused::new()),
         }
     }
 
@@ -287,23 +284,35 @@ impl<'a> Urn<'a> {
             stream,
             ..
         } = self.selector;
-        if !self.scanned {
-            for _ in 0..DRAWS {
-                if self.out.len() == alias.len() {
+        if let Out::Partly(out) = &mut self.out {
+            for _ in 0..DRAWS.min(alias.len()) {
+                if out.len() == alias.len() {
                     return None;
                 }
                 let node = alias.node(splitmix::draw(&stream.0))?;
-                if self.out.insert(node) && self.eligible.contains(node) {
+                if out.insert(node) && self.eligible.contains(node) {
                     return Some(node);
                 }
             }
-            table.refuse(self.eligible, &mut self.out);
-            self.scanned = true;
+            let mut all = std::mem::replace(out, Refused::new()).into_set();
+            table.refuse(self.eligible, &mut all);
+            self.out = Out::All(all);
         }
-        let node = table.choose(splitmix::draw(&stream.0), &self.out)?;
-        self.out.insert(node);
+        let Out::All(out) = &mut self.out else {
+            return None;
+        };
+        let node = table.choose(splitmix::draw(&stream.0), out)?;
+        out.insert(node);
         Some(node)
     }
+}
+
+/// The nodes drawn, and those that are known not to be eligible.
+enum Out {
+    /// Others may not be eligible either.
+    Partly(Refused),
+    /// All others are eligible.
+    All(Tried),
 }
 
 /// With half of the weight down 1 pick in 65,536 scans; a scan of few nodes costs less.

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fnv::FnvHasher;
 
+use crate::refused::Refused;
 use crate::splitmix;
 use crate::table::{Padded, Table};
-use crate::{Build, BuildError, Eligible, NodeId, NodeSet, Selector, Start, Tried};
+use crate::{Build, BuildError, Eligible, NodeId, NodeSet, Selector, Start};
 
 /// By the 64-bit FNV-1a hash of the key: a key keeps its node while the set does not change.
 ///
@@ -195,7 +196,7 @@ impl<A: Draw> Weighted<A> {
 
     /// [`walk`](Self::walk) after `first` was refused. Apart, to keep the common case small.
     fn walk_on(&self, mut drawn: u64, first: NodeId, eligible: &Eligible<'_>) -> Option<NodeId> {
-        let mut refused = Tried::new();
+        let mut refused = Refused::new();
         refused.insert(first);
         let draws = match self.fallback {
             Fallback::Weighted => WEIGHTED_DRAWS,
@@ -215,12 +216,15 @@ impl<A: Draw> Weighted<A> {
                 return None;
             }
         }
+        let mut refused = refused.into_set();
         self.table.refuse(eligible, &mut refused);
         self.table.choose(A::next(&self.state.0, drawn), &refused)
     }
 
+    /// The weighted table has no drained nodes; the list of all nodes has.
     fn is_drained(&self, node: NodeId) -> bool {
-        self.nodes.get(node).is_none_or(|node| node.weight() == 0)
+        self.fallback == Fallback::Uniform
+            && self.nodes.get(node).is_none_or(|node| node.weight() == 0)
     }
 }
 
