@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ketama::{Bucket, Continuum, RingConfig, Walk};
 
+use crate::refused::Refused;
 use crate::wheel::Wheel;
 use crate::{Build, BuildError, Eligible, NodeId, NodeSet, Outcome, ReadySet, Selector, Tried};
 
@@ -188,7 +189,7 @@ impl Consistent {
         may: &impl Fn(NodeId) -> bool,
     ) -> Option<NodeId> {
         let buckets = self.ring.buckets();
-        let mut asked = Tried::new();
+        let mut asked = Refused::new();
         asked.insert(NodeId::new(bucket)?);
         // One lap meets every bucket that owns a point; as a rule all are met long before its end,
         // and then the rest of the lap is spared: it may be a million points.
