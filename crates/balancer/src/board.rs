@@ -76,6 +76,7 @@ impl Board {
     }
 
     /// Whether nothing happens by itself: no ejection that ends, no slow start.
+    #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         self.next_due.load(Ordering::Relaxed) == u64::MAX
     }

@@ -33,6 +33,7 @@ impl AsRef<NodeLoad> for Leased {
 
 impl Drop for Leased {
     /// Runs after the lease that holds it has counted itself out.
+    #[inline]
     fn drop(&mut self) {
         if was_awaited(&self.0.load) {
             self.0.state.now_idle();
@@ -42,6 +43,7 @@ impl Drop for Leased {
 
 impl Pick {
     /// Counts a request on the backend, unless it is full or may not be picked after all.
+    #[inline]
     pub(crate) fn claim(entry: &Arc<Entry>, lane: usize) -> Option<Self> {
         let lease = InFlight::new(Leased(Arc::clone(entry)));
         if entry.is_overfull() {
@@ -49,13 +51,7 @@ impl Pick {
         }
         let picked = match mode_of(&entry.load) {
             Mode::Open => None,
-            Mode::Suspect => Some(entry.picked(false)),
-            Mode::Trial if entry.state.take_trial() => {
-                let picked = entry.picked(true);
-                entry.board.trial_taken(&entry.state.identity);
-                Some(picked)
-            }
-            Mode::Trial | Mode::Closed => return None,
+            mode => Some(entry.pick_closely(mode)?),
         };
         Some(Self {
             lease,
@@ -99,10 +95,10 @@ impl Pick {
 }
 
 impl Drop for Pick {
+    #[inline]
     fn drop(&mut self) {
         if self.picked.is_some_and(|picked| picked.trial) {
-            let entry = self.entry();
-            entry.board.trial_given_back(&entry.state.identity);
+            self.entry().give_back_trial();
         }
     }
 }
@@ -122,8 +118,28 @@ impl fmt::Debug for Pick {
 }
 
 impl Entry {
+    /// A pick of a backend that is not simply open.
+    #[cold]
+    fn pick_closely(&self, mode: Mode) -> Option<Picked> {
+        match mode {
+            Mode::Open | Mode::Suspect => Some(self.picked(false)),
+            Mode::Trial if self.state.take_trial() => {
+                let picked = self.picked(true);
+                self.board.trial_taken(&self.state.identity);
+                Some(picked)
+            }
+            Mode::Trial | Mode::Closed => None,
+        }
+    }
+
+    #[cold]
+    fn give_back_trial(&self) {
+        self.board.trial_given_back(&self.state.identity);
+    }
+
     /// Whether more requests are in flight than it may have, one that is just being picked
     /// included.
+    #[inline]
     fn is_overfull(&self) -> bool {
         self.load.in_flight() > self.max_in_flight
     }

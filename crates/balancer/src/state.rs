@@ -137,6 +137,7 @@ impl State {
 }
 
 /// What the owner of this load says of the backend.
+#[inline]
 pub(crate) fn mode_of(load: &NodeLoad) -> Mode {
     match load.mark().load(Ordering::SeqCst) & MODE {
         OPEN => Mode::Open,
@@ -147,6 +148,7 @@ pub(crate) fn mode_of(load: &NodeLoad) -> Mode {
 }
 
 /// Whether a request that has just been counted out was the last, and somebody waits for that.
+#[inline]
 pub(crate) fn was_awaited(load: &NodeLoad) -> bool {
     load.mark().load(Ordering::SeqCst) & AWAITED != 0 && load.in_flight() == 0
 }

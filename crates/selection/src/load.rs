@@ -25,6 +25,7 @@ pub struct NodeLoad {
 impl NodeLoad {
     /// The requests in flight now.
     #[must_use]
+    #[inline]
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::SeqCst)
     }
@@ -33,6 +34,7 @@ impl NodeLoad {
     ///
     /// It lies in the cache line of the counter: whoever counts a request has it at hand.
     #[must_use]
+    #[inline]
     pub fn mark(&self) -> &AtomicU8 {
         &self.mark
     }
