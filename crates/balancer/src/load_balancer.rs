@@ -180,6 +180,21 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
         self.snapshot.load().generation
     }
 
+    /// Waits until another [`generation`](Self::generation) than `seen` serves, and returns it.
+    ///
+    /// For those who follow the members. Of several changes in a row only the last may be seen.
+    pub async fn generation_after(&self, seen: u64) -> u64 {
+        let mut publications = self.board.publications();
+        loop {
+            let generation = self.generation();
+            if generation != seen {
+                return generation;
+            }
+            // The sender is in `self`.
+            drop(publications.changed().await);
+        }
+    }
+
     /// The selectors that serve, tier by tier, with the nodes that each was built over.
     ///
     /// For what a selector can tell of itself, such as the shares and the fingerprint of a ring.

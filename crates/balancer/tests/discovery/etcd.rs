@@ -38,7 +38,7 @@ impl Store {
     }
 
     /// Runs it on the data that it had, if any.
-    fn run(&mut self) {
+    pub(crate) fn run(&mut self) {
         let mut command = Command::new("etcd");
         let peer = format!("http://{}", self.peer);
         command
@@ -53,15 +53,15 @@ impl Store {
     }
 
     /// Kills it, as a machine that fails would.
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.server = None;
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.client)
     }
 
-    async fn client(&self) -> Client {
+    pub(crate) async fn client(&self) -> Client {
         Client::connect([self.url()], None).await.unwrap()
     }
 

@@ -12,6 +12,8 @@ mod dns;
 mod etcd;
 #[cfg(feature = "file")]
 mod file;
+#[cfg(feature = "etcd")]
+mod fleet;
 #[cfg(any(feature = "dns", feature = "etcd", feature = "file"))]
 mod folder;
 #[cfg(any(feature = "dns", feature = "etcd"))]
