@@ -24,13 +24,25 @@
 //!
 //! [`LoadBalancer::run`] keeps members and health up to date in the background.
 //!
+//! # What there is
+//!
+//! - Retries and hedges: [`LoadBalancer::attempts`]; conditions of your own:
+//!   [`LoadBalancer::select_where`]; cheaper picks for a worker: [`LoadBalancer::handle`].
+//! - Health from checks ([`TcpCheck`], or your own [`HealthCheck`]) and from the outcomes that
+//!   [`Pick::complete`] tells ([`Passive`]); what each backend is fit for, and why, in
+//!   [`LoadBalancer::status`] and as [`Event`]s.
+//! - Backups ([`Backend::tier`]), limits ([`Backend::max_in_flight`]), [`SlowStart`],
+//!   [`Options::panic_threshold`], and [`LoadBalancer::drain`].
+//! - Several selectors over the same members: [`LoadBalancer::lane`].
+//!
 //! # What holds
 //!
 //! - A backend is its [`Address`]. Health, the administrative state and the requests in flight
 //!   stay with it while weight, tier or anything else about it changes.
 //! - A request reads one snapshot: members, readiness and selector are always of one generation.
 //! - An error or a panic of a discovery, a check or a selector's build leaves in force what was.
-//! - Picks take no lock and allocate nothing, and every [`Pick`] is counted back exactly once.
+//! - Picks allocate nothing, and every [`Pick`] is counted back exactly once. They take no lock,
+//!   but for the one request that tries an ejected backend again.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc(test(attr(deny(warnings))))]
