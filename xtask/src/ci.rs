@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::document::Document;
+use crate::features::Pairs;
 use crate::process::{Cargo, Failure, install};
 use crate::test::{Features, Runner};
 use crate::{compat, features, test, tidy};
@@ -183,7 +184,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "features",
-        run: || features::check(Document::Compare),
+        run: || features::check(Document::Compare, Pairs::HandedDown),
     },
 ];
 
