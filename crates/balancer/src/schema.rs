@@ -162,3 +162,43 @@ fn is_one(weight: &u32) -> bool {
 fn is_zero(tier: &u8) -> bool {
     *tier == 0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backends_are_written_without_defaults_and_read_back() {
+        let plain = Backend::new("10.0.0.1:80".parse::<Address>().unwrap());
+        let full = Backend::new("unix:/run/a.sock".parse::<Address>().unwrap())
+            .with_weight(0)
+            .with_tier(2)
+            .with_max_in_flight(7)
+            .with_ring_name("a");
+        for (backend, expected) in [
+            (plain, r#"{"addr":"10.0.0.1:80"}"#),
+            (
+                full,
+                r#"{"addr":"unix:/run/a.sock","weight":0,"tier":2,"max_in_flight":7,"ring_name":"a"}"#,
+            ),
+        ] {
+            let text = serde_json::to_string(&backend).unwrap();
+            assert_eq!(text, expected);
+            let read: Backend = serde_json::from_str(&text).unwrap();
+            assert!(read.is_like(&backend), "{read:?}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_path_that_is_not_utf8_cannot_be_written() {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt;
+        let path = OsStr::from_bytes(b"/run/\xfe").to_owned();
+        let error = serde_json::to_string(&Address::Unix(path.into())).unwrap_err();
+        assert!(
+            error.to_string().contains(r#""/run/\xFE" is not UTF-8"#),
+            "{error}"
+        );
+    }
+}

@@ -203,6 +203,56 @@ async fn errors_are_told_apart() {
     }
 }
 
+#[tokio::test]
+async fn a_question_that_is_answered_in_part_has_no_answer() {
+    let socket = tokio::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
+        .await
+        .unwrap();
+    let hasty = config(socket.local_addr().unwrap())
+        .timeout(Duration::from_millis(200))
+        .retries(0);
+    let ask = async |family| {
+        let config = hasty.clone().family(family);
+        let dns = Dns::with_config(Question::host("pool.test.", 80), config).unwrap();
+        let answer = dns.discover().await;
+        (text(&answer), dns.valid_for())
+    };
+    let asking = async {
+        let (answer, holds) = ask(Family::V4).await;
+        assert_eq!(answer, "127.0.0.7:80 1 0");
+        assert!(
+            (30.0..=33.0).contains(&holds.unwrap().as_secs_f64()),
+            "{holds:?}"
+        );
+        let (answer, holds) = ask(Family::Both).await;
+        assert_eq!(answer, "error: pool.test.: no name server answered in time");
+        assert_eq!(holds, None);
+    };
+    tokio::select! {
+        () = asking => {}
+        () = answer_a_only(&socket) => {}
+    }
+}
+
+/// A name server that knows 127.0.0.7, for 30 s, and is silent about everything but A records.
+async fn answer_a_only(socket: &tokio::net::UdpSocket) {
+    let mut buffer = [0; 512];
+    loop {
+        let (length, client) = socket.recv_from(&mut buffer).await.unwrap();
+        let query = &buffer[..length];
+        let name_end = 12 + query[12..].iter().position(|&byte| byte == 0).unwrap();
+        let question = &query[12..name_end + 5];
+        if !question.ends_with(&[0, 1, 0, 1]) {
+            continue;
+        }
+        // The same number; an answer without error; one question and one answer, RFC 1035, 4.1.
+        let header = [&query[..2], &[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]].concat();
+        let record = [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 30, 0, 4, 127, 0, 0, 7];
+        let answer = [&header, question, &record].concat();
+        socket.send_to(&answer, client).await.unwrap();
+    }
+}
+
 #[test]
 fn what_is_no_name_is_refused_at_once() {
     let error = Dns::new(Question::host("a..b", 80)).unwrap_err();
