@@ -8,8 +8,10 @@ use crate::{ConfigError, InitialHealth, Passive, SlowStart};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// The time between two discoveries that succeed, if nothing wakes the service before. A
-    /// failed one is repeated after one second, then two, then four, up to this. Default: 30 s.
+    /// The time between two discoveries that succeed, if nothing wakes the service before and the
+    /// source does not know how long its answer holds
+    /// ([`Discovery::valid_for`](crate::Discovery::valid_for)). A failed one is repeated after one
+    /// second, then two, then four, up to this. Default: 30 s.
     pub update_interval: Duration,
     /// The time from the start of one check of a backend to the start of the next. Default: 5 s.
     pub check_interval: Duration,

@@ -13,7 +13,7 @@ use futures_util::stream::{self, StreamExt};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::proto::rr::rdata::SRV;
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
-use tracing::warn;
+use tracing::debug;
 
 pub use self::config::{Absent, DnsConfig, Family};
 pub use self::error::{DnsError, DnsErrorKind};
@@ -105,7 +105,7 @@ impl Dns {
                     }));
                 }
                 Err(error) if error.is_absence() => {
-                    warn!(service = %self.name, %error, "a target without an address is passed over");
+                    debug!(service = %self.name, %error, "a target without an address is passed over");
                     absence = Some(error);
                 }
                 Err(error) => return Err(error),

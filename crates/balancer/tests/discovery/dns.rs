@@ -12,14 +12,15 @@ use balancer::{Backend, Discovery};
 
 use crate::folder::Folder;
 use crate::observed::{Observed, members};
-use crate::server::{Server, free_port, is_installed};
+use crate::server::{Server, free_port, is_installed, started};
 use crate::support::text;
 
 /// dnsmasq over a hosts file and options for SRV records, authoritative for `test.`.
 struct NameServer {
+    /// Before the folder, which goes after it.
+    server: Option<Server>,
     folder: Folder,
     addr: SocketAddr,
-    server: Option<Server>,
 }
 
 impl NameServer {
@@ -28,17 +29,19 @@ impl NameServer {
         if !is_installed("dnsmasq", "dnsmasq-base") {
             return None;
         }
-        let mut name_server = Self {
-            folder: Folder::new(test),
-            addr: free_port(),
-            server: None,
-        };
-        fs::write(name_server.folder.file("hosts"), hosts).unwrap();
-        name_server.run(services);
-        Some(name_server)
+        Some(started(|| {
+            let mut name_server = Self {
+                folder: Folder::new(test),
+                addr: free_port(),
+                server: None,
+            };
+            fs::write(name_server.folder.file("hosts"), hosts).unwrap();
+            name_server.run(services)?;
+            Ok(name_server)
+        }))
     }
 
-    fn run(&mut self, services: &[&str]) {
+    fn run(&mut self, services: &[&str]) -> Result<(), String> {
         let mut command = Command::new("dnsmasq");
         command
             .args([
@@ -63,7 +66,8 @@ impl NameServer {
                     .iter()
                     .map(|service| format!("--srv-host={service}")),
             );
-        self.server = Some(Server::start(&mut command, "hosts - "));
+        self.server = Some(Server::start(&mut command, "hosts - ")?);
+        Ok(())
     }
 
     fn stop(&mut self) {
@@ -75,7 +79,7 @@ impl NameServer {
         fs::write(self.folder.file("hosts"), hosts).unwrap();
         let server = self.server.as_ref().unwrap();
         server.hang_up();
-        server.wait_for("hosts - ");
+        server.wait_for("hosts - ").unwrap();
     }
 
     fn config(&self) -> DnsConfig {
@@ -294,6 +298,6 @@ async fn a_server_that_restarts_loses_no_backend() {
         .await;
     assert_eq!(members(&balancer), "127.0.0.2:1");
     assert!(balancer.select(b"").is_some());
-    server.run(&["_s._tcp.test,b.test,2"]);
+    server.run(&["_s._tcp.test,b.test,2"]).unwrap();
     source.until_members(&balancer, "127.0.0.3:2").await;
 }

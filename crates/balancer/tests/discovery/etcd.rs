@@ -10,15 +10,16 @@ use tokio::time::timeout;
 
 use crate::folder::Folder;
 use crate::observed::{Observed, members};
-use crate::server::{Server, free_port, is_installed};
+use crate::server::{Server, free_port, is_installed, started};
 use crate::support::{PATIENCE, text, until_pushed};
 
 /// One etcd, a cluster of its own.
 pub(crate) struct Store {
+    /// Before the folder, which goes after it.
+    server: Option<Server>,
     folder: Folder,
     client: SocketAddr,
     peer: SocketAddr,
-    server: Option<Server>,
 }
 
 impl Store {
@@ -27,18 +28,20 @@ impl Store {
         if !is_installed("etcd", "etcd-server") {
             return None;
         }
-        let mut store = Self {
-            folder: Folder::new(test),
-            client: free_port(),
-            peer: free_port(),
-            server: None,
-        };
-        store.run();
-        Some(store)
+        Some(started(|| {
+            let mut store = Self {
+                folder: Folder::new(test),
+                client: free_port(),
+                peer: free_port(),
+                server: None,
+            };
+            store.run()?;
+            Ok(store)
+        }))
     }
 
     /// Runs it on the data that it had, if any.
-    pub(crate) fn run(&mut self) {
+    pub(crate) fn run(&mut self) -> Result<(), String> {
         let mut command = Command::new("etcd");
         let peer = format!("http://{}", self.peer);
         command
@@ -49,7 +52,8 @@ impl Store {
             .arg(format!("--listen-peer-urls={peer}"))
             .arg(format!("--initial-advertise-peer-urls={peer}"))
             .arg(format!("--initial-cluster=one={peer}"));
-        self.server = Some(Server::start(&mut command, "serving client traffic"));
+        self.server = Some(Server::start(&mut command, "serving client traffic")?);
+        Ok(())
     }
 
     /// Kills it, as a machine that fails would.
@@ -212,7 +216,7 @@ async fn an_etcd_that_is_killed_costs_no_backend_and_is_followed_again() {
     assert!(balancer.select(b"").is_some());
     assert!(balancer.status().last_error.is_some());
 
-    store.run();
+    store.run().unwrap();
     store.client().await.delete("/pool/a", None).await.unwrap();
     source.until_members(&balancer, "127.0.0.1:2").await;
     assert!(balancer.status().last_error.is_none());

@@ -204,7 +204,7 @@ async fn three_processes_agree_after_every_change_and_over_a_restart_of_etcd() {
         assert_ne!(report["last_error"], Value::Null);
         agrees(&report, &fleet.pool);
     }
-    store.run();
+    store.run().unwrap();
     fleet.change(&store, 5, Some(2)).await;
     fleet.change(&store, 3, None).await;
 }

@@ -15,8 +15,9 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it and waits until it says `ready` in its log.
-    pub(crate) fn start(command: &mut Command, ready: &str) -> Self {
+    /// Starts it and waits until it says `ready` in its log. If it ends before, as it does if
+    /// somebody else took its port, that is its log.
+    pub(crate) fn start(command: &mut Command, ready: &str) -> Result<Self, String> {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -32,18 +33,18 @@ impl Server {
             }
         });
         let server = Self { child, lines };
-        server.wait_for(ready);
-        server
+        server.wait_for(ready)?;
+        Ok(server)
     }
 
     /// Waits until it says so in its log, from where the last wait ended.
-    pub(crate) fn wait_for(&self, text: &str) {
+    pub(crate) fn wait_for(&self, text: &str) -> Result<(), String> {
         let mut log = Vec::new();
         loop {
             match self.lines.recv_timeout(PATIENCE) {
-                Ok(line) if line.contains(text) => return,
+                Ok(line) if line.contains(text) => return Ok(()),
                 Ok(line) => log.push(line),
-                Err(_) => panic!("no {text:?} in its log:\n{}", log.join("\n")),
+                Err(_) => return Err(format!("no {text:?} in its log:\n{}", log.join("\n"))),
             }
         }
     }
@@ -79,6 +80,18 @@ pub(crate) fn is_installed(program: &str, package: &str) -> bool {
     assert!(std::env::var_os("REQUIRE_SERVERS").is_none(), "{missing}");
     eprintln!("skipped: {missing}");
     false
+}
+
+/// What `start` makes, which is given other ports if somebody took one before it listened.
+pub(crate) fn started<T>(start: impl Fn() -> Result<T, String>) -> T {
+    let mut last = String::new();
+    for _ in 0..5 {
+        match start() {
+            Ok(server) => return server,
+            Err(log) => last = log,
+        }
+    }
+    panic!("{last}");
 }
 
 /// A port of loopback that is free now, for TCP and UDP.
