@@ -315,6 +315,11 @@ impl<'a> Eligible<'a> {
             && self.watch.is_none()
     }
 
+    /// Whether a question is no more than a look at some bits, which nobody minds twice.
+    pub(crate) fn is_only_bits(&self) -> bool {
+        self.accept.is_none() && self.watch.is_none()
+    }
+
     /// Whether all of `len` nodes may be picked, as [`is_everything`](Self::is_everything) tells.
     pub(crate) fn is_all_of(&self, len: usize) -> bool {
         self.is_everything() && self.ready.len() == len
