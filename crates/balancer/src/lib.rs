@@ -109,3 +109,15 @@ pub use selection;
 #[doc = include_str!("../../../README.md")]
 #[derive(Debug)]
 pub struct Readme;
+
+/// The examples of its page.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/migrating-from-pingora.md")]
+#[derive(Debug)]
+pub struct MigratingFromPingora;
+
+/// The example of its page.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/choosing.md")]
+#[derive(Debug)]
+pub struct Choosing;
