@@ -19,7 +19,7 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<(), Failure> {
 /// them is relative to the root of the project.
 fn peer(bench: &str) -> Cargo {
     let manifest = "crates/peers/Cargo.toml";
-    let run = ["run", "--quiet", "--release", "--locked", "--manifest-path"];
+    let run = ["run", "--release", "--locked", "--manifest-path"];
     let features: &[&str] = match bench {
         "balancer" => &["--features", "balancer"],
         "selection" => &["--features", "selection"],

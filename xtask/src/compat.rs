@@ -23,7 +23,7 @@ pub(crate) fn check() -> Result<(), Failure> {
 
 /// The replay; further arguments go to the example.
 fn recorded() -> Cargo {
-    Cargo::new(["run", "--quiet", "--release", "-p", "selection"]).arguments([
+    Cargo::new(["run", "--release", "-p", "selection"]).arguments([
         "--example",
         "compat",
         "--features",

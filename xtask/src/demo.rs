@@ -3,9 +3,9 @@
 use crate::process::{Cargo, Failure, rest};
 
 pub(crate) fn run(arguments: lexopt::Parser) -> Result<(), Failure> {
+    // Not quiet: a first build takes minutes, in which a user wants to see that something happens.
     Cargo::new([
         "run",
-        "--quiet",
         "--release",
         "-p",
         "balancer",
