@@ -18,6 +18,8 @@ pub struct Pick {
     lease: InFlight<Leased>,
     /// Which of the selectors picked it.
     lane: usize,
+    /// Whether the selector waits to be told of its end.
+    tracked: bool,
     /// Set unless it was picked in good health, when its success can clear nothing.
     picked: Option<Picked>,
 }
@@ -45,6 +47,15 @@ impl Pick {
     /// Counts a request on the backend, unless it is full or may not be picked after all.
     #[inline]
     pub(crate) fn claim(entry: &Arc<Entry>, lane: usize) -> Option<Self> {
+        let claimed = Self::claim_untold(entry, lane);
+        if claimed.is_none() {
+            entry.cancel_pick(lane);
+        }
+        claimed
+    }
+
+    #[inline]
+    fn claim_untold(entry: &Arc<Entry>, lane: usize) -> Option<Self> {
         let lease = InFlight::new(Leased(Arc::clone(entry)));
         if entry.is_overfull() {
             return None;
@@ -56,6 +67,7 @@ impl Pick {
         Some(Self {
             lease,
             lane,
+            tracked: entry.tracks_picks(lane),
             picked,
         })
     }
@@ -76,6 +88,7 @@ impl Pick {
         if !matches!(outcome, Outcome::Cancelled) {
             self.picked = None; // From here on there is nothing to give back.
         }
+        self.tracked = false; // It is told right here.
         let entry = self.entry();
         if matches!(outcome, Outcome::Failure(_)) {
             entry.state.count_failure();
@@ -97,6 +110,9 @@ impl Pick {
 impl Drop for Pick {
     #[inline]
     fn drop(&mut self) {
+        if self.tracked {
+            self.entry().cancel_pick(self.lane);
+        }
         if self.picked.is_some_and(|picked| picked.trial) {
             self.entry().give_back_trial();
         }
@@ -118,6 +134,20 @@ impl fmt::Debug for Pick {
 }
 
 impl Entry {
+    fn tracks_picks(&self, lane: usize) -> bool {
+        let selector = self.selectors.get(lane);
+        selector.is_some_and(|selector| selector.tracks_picks())
+    }
+
+    /// Takes away what a pick that comes to nothing has left with its selector.
+    pub(crate) fn cancel_pick(&self, lane: usize) {
+        if self.tracks_picks(lane)
+            && let Some(selector) = self.selectors.get(lane)
+        {
+            selector.observe(self.node, &Outcome::Cancelled, self.board.clock.now());
+        }
+    }
+
     /// A pick of a backend that is not simply open.
     #[cold]
     fn pick_closely(&self, mode: Mode) -> Option<Picked> {

@@ -100,10 +100,13 @@ impl<S: Selector + ?Sized> Snapshot<S> {
 
     /// As [`select`](Self::select), without a request, and certain.
     pub(crate) fn peek(&self, query: Query<'_>) -> Option<&Backend> {
-        match self.pick_plainly(query) {
-            Some(entry) if mode_of(&entry.load) == Mode::Open => Some(&entry.backend),
-            _ => Walk::default().peek(self, query),
+        if let Some(entry) = self.pick_plainly(query) {
+            entry.cancel_pick(query.lane);
+            if mode_of(&entry.load) == Mode::Open {
+                return Some(&entry.backend);
+            }
         }
+        Walk::default().peek(self, query)
     }
 
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {

@@ -63,6 +63,7 @@ impl Walk {
         query: Query<'_>,
     ) -> Option<&'s Backend> {
         self.find_map(snapshot, query, |entry| {
+            entry.cancel_pick(query.lane);
             let serves = matches!(mode_of(&entry.load), Mode::Open | Mode::Suspect);
             serves.then_some(&entry.backend)
         })

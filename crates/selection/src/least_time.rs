@@ -32,8 +32,8 @@ use crate::{Build, BuildError, Eligible, Node, NodeId, NodeLoad, NodeSet, Outcom
 /// Where a node is left alone for 64 halvings or more, its estimate is that of no time. nginx
 /// 1.31.5 shifts by that many bits, which C leaves undefined; later ones do as we do.
 ///
-/// Time comes from [`Eligible::at`]. Every pick must be followed by an `observe`, or the ages of
-/// the requests in flight are wrong.
+/// Time comes from [`Eligible::at`]. With `inflight` every pick must be followed by an `observe`
+/// ([`Selector::tracks_picks`]), or the ages of the requests in flight are wrong.
 ///
 /// # Cost
 ///
@@ -278,6 +278,10 @@ impl Selector for LeastTime {
             times.check(now);
         }
         Some(chosen)
+    }
+
+    fn tracks_picks(&self) -> bool {
+        self.config.inflight
     }
 
     fn observe(&self, node: NodeId, outcome: &Outcome, now: Duration) {

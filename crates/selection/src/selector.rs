@@ -39,6 +39,13 @@ pub trait Selector: Any + Send + Sync + fmt::Debug {
     /// The node for `key` among the eligible ones, or `None` if none is eligible.
     fn pick(&self, key: &[u8], eligible: &Eligible<'_>) -> Option<NodeId>;
 
+    /// Whether a pick leaves a trace that only [`observe`](Self::observe) takes away, such as an age
+    /// that goes on growing. Then every pick has to be observed in the end, as
+    /// [`Outcome::Cancelled`] if nothing came of it. By default it leaves none.
+    fn tracks_picks(&self) -> bool {
+        false
+    }
+
     /// What became of a request that went to `node`, learnt at `now` (on the clock of
     /// [`Eligible::at`]). Most algorithms do not care.
     fn observe(&self, node: NodeId, outcome: &Outcome, now: Duration) {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
-use balancer::selection::Consistent;
+use balancer::selection::{Consistent, Outcome};
 use balancer::{Admin, Condition, LoadBalancer, Static};
 
-use crate::support::{Turns, addr, backend, backends, number, ready};
+use crate::support::{Turns, TurnsConfig, addr, backend, backends, number, ready};
 
 async fn balancer(list: impl IntoIterator<Item = balancer::Backend>) -> Arc<LoadBalancer<Turns>> {
     let balancer = LoadBalancer::<Turns>::new(Static::new(list)).unwrap();
@@ -50,6 +51,34 @@ async fn looking_counts_nothing() {
     assert!(balancer.status().backends.iter().all(|b| b.in_flight == 0));
     let pick = handle.select(b"").unwrap();
     assert_eq!((number(&pick.addr), pick.in_flight()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_selector_that_tracks_its_picks_is_told_of_each_end_once() {
+    let config = TurnsConfig::default();
+    let watch = Arc::clone(&config.watch);
+    let balancer = LoadBalancer::<Turns>::with_config(Static::new(backends([1, 2])), config);
+    let balancer = Arc::new(balancer.unwrap());
+    balancer.update().await.unwrap();
+    let told = || std::mem::take(&mut *watch.observed.lock().unwrap());
+
+    drop(balancer.select(b""));
+    assert_eq!(balancer.peek(b"", |_| ()), Some(()));
+    assert_eq!(told(), [], "nobody asked for it");
+
+    watch.tracks_picks.store(true, Ordering::Relaxed);
+    drop(balancer.select(b""));
+    assert_eq!(told(), [(0, Outcome::Cancelled)]);
+    balancer.select(b"").unwrap().complete(Outcome::Cancelled);
+    assert_eq!(told(), [(1, Outcome::Cancelled)]);
+    let success = Outcome::success(Duration::from_millis(5));
+    balancer.select(b"").unwrap().complete(success);
+    assert_eq!(told(), [(0, success)]);
+    drop(balancer.attempts(b"").collect::<Vec<_>>());
+    assert_eq!(told(), [(1, Outcome::Cancelled), (0, Outcome::Cancelled)]);
+    assert_eq!(balancer.peek(b"", |_| ()), Some(()));
+    assert!(balancer.handle().peek(b"").is_some());
+    assert_eq!(told().len(), 2, "a look is no request, and leaves nothing");
 }
 
 #[tokio::test]

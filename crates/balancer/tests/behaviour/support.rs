@@ -1,6 +1,6 @@
 //! What the tests share: selectors and discoveries that can be watched and steered.
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -55,6 +55,8 @@ pub(crate) struct Watch {
     pub(crate) marks: Mutex<Vec<u32>>,
     pub(crate) panic_at_weight: AtomicUsize,
     pub(crate) observed: Mutex<Vec<(usize, Outcome)>>,
+    /// Whether picks are to be observed even if they come to nothing.
+    pub(crate) tracks_picks: AtomicBool,
 }
 
 impl Selector for Turns {
@@ -68,6 +70,10 @@ impl Selector for Turns {
         (0..len)
             .filter_map(|step| NodeId::new((start + step) % len))
             .find(|&id| self.nodes[id].weight() > 0 && eligible.contains(id))
+    }
+
+    fn tracks_picks(&self) -> bool {
+        self.watch.tracks_picks.load(Ordering::Relaxed)
     }
 
     fn observe(&self, node: NodeId, outcome: &Outcome, _now: std::time::Duration) {
