@@ -141,9 +141,8 @@ impl Entry {
 
     /// Takes away what a pick that comes to nothing has left with its selector.
     pub(crate) fn cancel_pick(&self, lane: usize) {
-        if self.tracks_picks(lane)
-            && let Some(selector) = self.selectors.get(lane)
-        {
+        let selector = self.selectors.get(lane);
+        if let Some(selector) = selector.filter(|selector| selector.tracks_picks()) {
             selector.observe(self.node, &Outcome::Cancelled, self.board.clock.now());
         }
     }
