@@ -9,7 +9,7 @@ use selection::{FailureKind, InFlight, NodeLoad, Outcome};
 
 use crate::Backend;
 use crate::passive::Picked;
-use crate::snapshot::Entry;
+use crate::snapshot::{Choice, Entry};
 use crate::state::{Mode, mode_of, was_awaited};
 
 /// A backend picked for one request, which counts as in flight on it until this is dropped.
@@ -46,16 +46,17 @@ impl Drop for Leased {
 impl Pick {
     /// Counts a request on the backend, unless it is full or may not be picked after all.
     #[inline]
-    pub(crate) fn claim(entry: &Arc<Entry>, lane: usize) -> Option<Self> {
-        let claimed = Self::claim_untold(entry, lane);
+    pub(crate) fn claim(choice: Choice<'_>) -> Option<Self> {
+        let claimed = Self::claim_untold(choice);
         if claimed.is_none() {
-            entry.cancel_pick(lane);
+            choice.cancel();
         }
         claimed
     }
 
     #[inline]
-    fn claim_untold(entry: &Arc<Entry>, lane: usize) -> Option<Self> {
+    fn claim_untold(choice: Choice<'_>) -> Option<Self> {
+        let entry = choice.entry;
         let lease = InFlight::new(Leased(Arc::clone(entry)));
         if entry.is_overfull() {
             return None;
@@ -66,8 +67,8 @@ impl Pick {
         };
         Some(Self {
             lease,
-            lane,
-            tracked: entry.tracks_picks(lane),
+            lane: choice.lane,
+            tracked: choice.tracked,
             picked,
         })
     }
@@ -133,16 +134,22 @@ impl fmt::Debug for Pick {
     }
 }
 
-impl Entry {
-    fn tracks_picks(&self, lane: usize) -> bool {
-        let selector = self.selectors.get(lane);
-        selector.is_some_and(|selector| selector.tracks_picks())
+impl Choice<'_> {
+    /// It comes to nothing.
+    #[inline]
+    pub(crate) fn cancel(self) {
+        if self.tracked {
+            self.entry.cancel_pick(self.lane);
+        }
     }
+}
 
-    /// Takes away what a pick that comes to nothing has left with its selector.
-    pub(crate) fn cancel_pick(&self, lane: usize) {
-        let selector = self.selectors.get(lane);
-        if let Some(selector) = selector.filter(|selector| selector.tracks_picks()) {
+impl Entry {
+    /// Takes away what a pick that comes to nothing has left with its selector, if that tracks
+    /// picks.
+    #[cold]
+    fn cancel_pick(&self, lane: usize) {
+        if let Some(selector) = self.selectors.get(lane) {
             selector.observe(self.node, &Outcome::Cancelled, self.board.clock.now());
         }
     }

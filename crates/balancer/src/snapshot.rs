@@ -58,6 +58,16 @@ pub(crate) struct Entry {
     pub(crate) board: Arc<Board>,
 }
 
+/// What a selector has picked.
+#[derive(Clone, Copy)]
+pub(crate) struct Choice<'s> {
+    pub(crate) entry: &'s Arc<Entry>,
+    pub(crate) lane: usize,
+    /// Whether the selector waits to be told what becomes of it. Asked of the selector itself,
+    /// which knows the answer when it is compiled, and not of the `dyn` in the entry.
+    pub(crate) tracked: bool,
+}
+
 // ===== impl Maker =====
 
 impl<S: Selector + ?Sized> Maker<S> {
@@ -95,15 +105,15 @@ impl<S: Selector + ?Sized> Snapshot<S> {
     /// A request on the backend for `key`, as long as everything is plain: nothing is due, no
     /// limits, and the backend is not just being closed. `None` may mean that it is not.
     pub(crate) fn select(&self, query: Query<'_>) -> Option<Pick> {
-        Pick::claim(self.pick_plainly(query)?, query.lane)
+        Pick::claim(self.pick_plainly(query)?)
     }
 
     /// As [`select`](Self::select), without a request, and certain.
     pub(crate) fn peek(&self, query: Query<'_>) -> Option<&Backend> {
-        if let Some(entry) = self.pick_plainly(query) {
-            entry.cancel_pick(query.lane);
-            if mode_of(&entry.load) == Mode::Open {
-                return Some(&entry.backend);
+        if let Some(choice) = self.pick_plainly(query) {
+            choice.cancel();
+            if mode_of(&choice.entry.load) == Mode::Open {
+                return Some(&choice.entry.backend);
             }
         }
         Walk::default().peek(self, query)
@@ -113,7 +123,7 @@ impl<S: Selector + ?Sized> Snapshot<S> {
         self.tiers.iter().flat_map(|tier| &tier.entries)
     }
 
-    fn pick_plainly(&self, query: Query<'_>) -> Option<&Arc<Entry>> {
+    fn pick_plainly(&self, query: Query<'_>) -> Option<Choice<'_>> {
         if !self.board.is_quiet() {
             return None;
         }
@@ -138,10 +148,14 @@ impl<S: Selector + ?Sized> TierSnapshot<S> {
         })
     }
 
-    pub(crate) fn pick(&self, query: Query<'_>, eligible: &Eligible<'_>) -> Option<&Arc<Entry>> {
+    pub(crate) fn pick(&self, query: Query<'_>, eligible: &Eligible<'_>) -> Option<Choice<'_>> {
         let selector = self.public.lane(query.lane)?;
         let node = selector.pick(query.key, eligible)?;
-        self.entries.get(node.index())
+        Some(Choice {
+            entry: self.entries.get(node.index())?,
+            lane: query.lane,
+            tracked: selector.tracks_picks(),
+        })
     }
 }
 

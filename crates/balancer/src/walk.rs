@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use selection::{Eligible, NodeId, Selector, Tried};
 
-use crate::snapshot::{Entry, Snapshot, TierSnapshot};
+use crate::snapshot::{Choice, Entry, Snapshot, TierSnapshot};
 use crate::state::{Mode, mode_of};
 use crate::{Backend, Pick};
 
@@ -52,8 +52,7 @@ impl Walk {
         snapshot: &Snapshot<S>,
         query: Query<'_>,
     ) -> Option<Pick> {
-        let claim = |entry| Pick::claim(entry, query.lane);
-        self.find_map(snapshot, query, claim)
+        self.find_map(snapshot, query, Pick::claim)
     }
 
     /// The next backend, without a request on it: one on trial is not for looking at.
@@ -62,10 +61,10 @@ impl Walk {
         snapshot: &'s Snapshot<S>,
         query: Query<'_>,
     ) -> Option<&'s Backend> {
-        self.find_map(snapshot, query, |entry| {
-            entry.cancel_pick(query.lane);
-            let serves = matches!(mode_of(&entry.load), Mode::Open | Mode::Suspect);
-            serves.then_some(&entry.backend)
+        self.find_map(snapshot, query, |choice| {
+            choice.cancel();
+            let serves = matches!(mode_of(&choice.entry.load), Mode::Open | Mode::Suspect);
+            serves.then_some(&choice.entry.backend)
         })
     }
 
@@ -77,20 +76,20 @@ impl Walk {
         &mut self,
         snapshot: &'s Snapshot<S>,
         query: Query<'_>,
-        take: impl Fn(&'s Arc<Entry>) -> Option<R>,
+        take: impl Fn(Choice<'s>) -> Option<R>,
     ) -> Option<R> {
         snapshot.board.attend();
         while let Some(tier) = snapshot.tiers.get(self.tier) {
-            let Some(entry) = snapshot.find(tier, query, &self.tried) else {
+            let Some(choice) = snapshot.find(tier, query, &self.tried) else {
                 self.tier += 1;
                 self.tried = Tried::new();
                 continue;
             };
-            if !self.tried.insert(entry.node) {
+            if !self.tried.insert(choice.entry.node) {
                 // A selector that breaks its contract must not keep a request for ever.
                 return None;
             }
-            if let Some(taken) = take(entry) {
+            if let Some(taken) = take(choice) {
                 return Some(taken);
             }
         }
@@ -106,7 +105,7 @@ impl<S: Selector + ?Sized> Snapshot<S> {
         tier: &'s TierSnapshot<S>,
         query: Query<'_>,
         tried: &Tried,
-    ) -> Option<&'s Arc<Entry>> {
+    ) -> Option<Choice<'s>> {
         let Query { key, accept, .. } = query;
         let now = || self.board.clock.now();
         let eligible = Eligible::new(&tier.ready).except(tried).at(&now);
