@@ -14,7 +14,7 @@ use crate::board::Board;
 use crate::clock::Clock;
 use crate::health::{Admin, Probe};
 use crate::members::{Policy, Seat};
-use crate::snapshot::Entry;
+use crate::snapshot::{Choice, Entry};
 use crate::state::{Mode, State};
 use crate::{Backend, Consecutive, InitialHealth, Passive, Pick, Thresholds};
 
@@ -78,6 +78,14 @@ fn entry(board: &Arc<Board>, state: Arc<State>) -> Arc<Entry> {
     })
 }
 
+fn claim(entry: &Arc<Entry>) -> Option<Pick> {
+    Pick::claim(Choice {
+        entry,
+        lane: 0,
+        tracked: false,
+    })
+}
+
 #[test]
 fn a_flip_is_never_lost_in_a_publication() {
     loom::model(|| {
@@ -121,10 +129,10 @@ fn a_pick_is_counted_back_once_over_removal_and_return() {
     loom::model(|| {
         let board = board(Passive::Off);
         let (first, _) = publish(&board, true);
-        let request = thread::spawn(move || drop(Pick::claim(&first, 0)));
+        let request = thread::spawn(move || drop(claim(&first)));
         publish(&board, false);
         let (second, _) = publish(&board, true);
-        let pick = Pick::claim(&second, 0).expect("a member again");
+        let pick = claim(&second).expect("a member again");
         request.join().unwrap();
         assert_eq!(second.state.load.in_flight(), 1);
         drop(pick);
@@ -142,7 +150,7 @@ fn no_pick_comes_after_a_drain_has_ended() {
         let request = thread::spawn({
             let (entry, drained) = (Arc::clone(&entry), Arc::clone(&drained));
             move || {
-                if let Some(pick) = Pick::claim(&entry, 0) {
+                if let Some(pick) = claim(&entry) {
                     thread::yield_now();
                     assert!(!drained.load(SeqCst), "it is on a backend that is drained");
                     drop(pick);
@@ -157,7 +165,7 @@ fn no_pick_comes_after_a_drain_has_ended() {
         // One that is just being refused may still be counted here for a moment.
         request.join().unwrap();
         assert_eq!(state.load.in_flight(), 0);
-        assert!(Pick::claim(&entry, 0).is_none());
+        assert!(claim(&entry).is_none());
     });
 }
 
@@ -171,9 +179,9 @@ fn a_trial_is_one_request() {
         let entry = on_trial(&board);
         let request = thread::spawn({
             let entry = Arc::clone(&entry);
-            move || Pick::claim(&entry, 0)
+            move || claim(&entry)
         });
-        let mine = Pick::claim(&entry, 0);
+        let mine = claim(&entry);
         let other = request.join().unwrap();
         assert!(
             mine.is_some() != other.is_some(),
@@ -198,7 +206,7 @@ fn on_trial(board: &Arc<Board>) -> Arc<Entry> {
     board.seat((0..).zip(states.values()).map(seat).collect(), || {});
     let state = states.remove(&identity()).expect("one of the two");
     let entry = entry(board, state);
-    let pick = Pick::claim(&entry, 0).expect("it is well");
+    let pick = claim(&entry).expect("it is well");
     pick.complete(Outcome::Failure(FailureKind::Connect));
     assert_eq!(entry.state.mode(), Mode::Closed);
     board.attend();

@@ -27,6 +27,9 @@ pub struct Pick {
 /// The entry that a pick keeps alive, and with it the counter.
 struct Leased(Arc<Entry>);
 
+/// The backend is full, or closed.
+struct Refused;
+
 impl AsRef<NodeLoad> for Leased {
     fn as_ref(&self) -> &NodeLoad {
         &self.0.load
@@ -47,23 +50,11 @@ impl Pick {
     /// Counts a request on the backend, unless it is full or may not be picked after all.
     #[inline]
     pub(crate) fn claim(choice: Choice<'_>) -> Option<Self> {
-        let claimed = Self::claim_untold(choice);
-        if claimed.is_none() {
+        let lease = InFlight::new(Leased(Arc::clone(choice.entry)));
+        let Ok(picked) = choice.entry.admit() else {
+            lease.take_back();
             choice.cancel();
-        }
-        claimed
-    }
-
-    #[inline]
-    fn claim_untold(choice: Choice<'_>) -> Option<Self> {
-        let entry = choice.entry;
-        let lease = InFlight::new(Leased(Arc::clone(entry)));
-        if entry.is_overfull() {
             return None;
-        }
-        let picked = match mode_of(&entry.load) {
-            Mode::Open => None,
-            mode => Some(entry.pick_closely(mode)?),
         };
         Some(Self {
             lease,
@@ -154,17 +145,30 @@ impl Entry {
         }
     }
 
-    /// A pick of a backend that is not simply open.
+    /// Whether a request that has just been counted may stay; and when it came, if its success
+    /// can clear something.
+    #[inline]
+    fn admit(&self) -> Result<Option<Picked>, Refused> {
+        if self.is_overfull() {
+            return Err(Refused);
+        }
+        match mode_of(&self.load) {
+            Mode::Open => Ok(None),
+            mode => self.admit_closely(mode).map(Some),
+        }
+    }
+
+    /// The same of a backend that is not simply open.
     #[cold]
-    fn pick_closely(&self, mode: Mode) -> Option<Picked> {
+    fn admit_closely(&self, mode: Mode) -> Result<Picked, Refused> {
         match mode {
-            Mode::Open | Mode::Suspect => Some(self.picked(false)),
+            Mode::Open | Mode::Suspect => Ok(self.picked(false)),
             Mode::Trial if self.state.take_trial() => {
                 let picked = self.picked(true);
                 self.board.trial_taken(&self.state.identity);
-                Some(picked)
+                Ok(picked)
             }
-            Mode::Trial | Mode::Closed => None,
+            Mode::Trial | Mode::Closed => Err(Refused),
         }
     }
 

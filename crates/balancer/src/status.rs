@@ -58,6 +58,9 @@ pub struct BackendStatus {
     pub active: Active,
     /// Requests in flight.
     pub in_flight: u32,
+    /// Requests it was picked for, those in flight included, since it is known. Looking without a
+    /// request, as [`peek`](LoadBalancer::peek) does, does not count.
+    pub picks: u64,
     /// Requests that ended in [`Outcome::Failure`](selection::Outcome::Failure), since it is known.
     pub failures: u64,
 }
@@ -141,6 +144,7 @@ fn backend_status(
         since: verdict.map_or(Duration::ZERO, |verdict| now.saturating_sub(verdict.since)),
         reason: verdict.and_then(|verdict| verdict.reason.clone()),
         in_flight: entry.state.load.in_flight(),
+        picks: entry.state.picks(),
         failures: entry.state.failures(),
     }
 }

@@ -1,7 +1,7 @@
 //! What is measured of a node while it serves.
 
 use crate::ewma::PeakEwma;
-use crate::sync::{AtomicU8, AtomicU32, Ordering, in_sequence};
+use crate::sync::{AtomicU8, AtomicU64, Ordering, in_sequence};
 
 /// The running state of one node, shared by every set, selector and snapshot it is part of.
 ///
@@ -10,12 +10,14 @@ use crate::sync::{AtomicU8, AtomicU32, Ordering, in_sequence};
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct NodeLoad {
-    /// Requests in flight. Balanced by [`InFlight`] alone, so it can neither underflow nor leak.
+    /// Requests in flight in the low half, requests ever in the high half, which may wrap: one
+    /// instruction counts both. Balanced by [`InFlight`] alone, so the low half can neither
+    /// underflow nor leak, and to overflow it would take 2^32 requests held at a time.
     ///
     /// Sequentially consistent, for those who close a node and then wait for it to be idle: a
     /// request that counts itself and then finds the node open is sure to be seen by whoever
     /// closes it and then looks at the count. On x86-64 that costs nothing over relaxed.
-    in_flight: AtomicU32,
+    requests: AtomicU64,
     /// Beside the counter, which `repr(C)` is for.
     mark: AtomicU8,
     /// Written by the selectors that average latencies.
@@ -26,8 +28,15 @@ impl NodeLoad {
     /// The requests in flight now.
     #[must_use]
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the low half is asked for")]
     pub fn in_flight(&self) -> u32 {
-        self.in_flight.load(Ordering::SeqCst)
+        self.requests.load(Ordering::SeqCst) as u32
+    }
+
+    /// The requests so far, those in flight included, modulo 2^32.
+    #[must_use]
+    pub fn picks(&self) -> u32 {
+        (self.requests.load(Ordering::SeqCst) >> 32) as u32
     }
 
     /// A byte for whoever hands out the node, to mean what it likes; no selector reads it.
@@ -64,9 +73,17 @@ pub struct InFlight<T: AsRef<NodeLoad>> {
 impl<T: AsRef<NodeLoad>> InFlight<T> {
     /// Counts one more request on `owner`.
     pub fn new(owner: T) -> Self {
-        owner.as_ref().in_flight.fetch_add(1, Ordering::SeqCst);
+        let requests = &owner.as_ref().requests;
+        requests.fetch_add(ONE_EVER | ONE_IN_FLIGHT, Ordering::SeqCst);
         in_sequence();
         Self { owner }
+    }
+
+    /// Takes the request back: there was none, and it does not count among the
+    /// [picks](NodeLoad::picks).
+    pub fn take_back(self) {
+        let requests = &self.owner.as_ref().requests;
+        requests.fetch_sub(ONE_EVER, Ordering::SeqCst);
     }
 
     /// Whatever holds the counter.
@@ -77,10 +94,14 @@ impl<T: AsRef<NodeLoad>> InFlight<T> {
 
 impl<T: AsRef<NodeLoad>> Drop for InFlight<T> {
     fn drop(&mut self) {
-        self.owner.as_ref().in_flight.fetch_sub(1, Ordering::SeqCst);
+        let requests = &self.owner.as_ref().requests;
+        requests.fetch_sub(ONE_IN_FLIGHT, Ordering::SeqCst);
         in_sequence();
     }
 }
+
+const ONE_IN_FLIGHT: u64 = 1;
+const ONE_EVER: u64 = 1 << 32;
 
 #[cfg(test)]
 mod tests {
@@ -96,6 +117,20 @@ mod tests {
         drop(first);
         assert_eq!(load.in_flight(), 1);
         drop(second);
-        assert_eq!(load.in_flight(), 0);
+        assert_eq!((load.in_flight(), load.picks()), (0, 2));
+        InFlight::new(Arc::clone(&load)).take_back();
+        assert_eq!((load.in_flight(), load.picks()), (0, 2));
+    }
+
+    #[test]
+    fn the_count_of_all_requests_wraps_alone() {
+        let load = NodeLoad {
+            requests: AtomicU64::new(u64::MAX << 32 | 5),
+            ..NodeLoad::default()
+        };
+        let more = InFlight::new(&load);
+        assert_eq!((load.in_flight(), load.picks()), (6, 0));
+        drop(more);
+        assert_eq!((load.in_flight(), load.picks()), (5, 0));
     }
 }

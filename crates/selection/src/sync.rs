@@ -1,10 +1,10 @@
 //! The atomics of a node's load, which the models of `balancer` put under loom's control.
 
 #[cfg(not(loom_models))]
-pub(crate) use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+pub(crate) use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 #[cfg(loom_models)]
-pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Stands between a sequentially consistent access and a later one whose order matters to another
 /// thread.

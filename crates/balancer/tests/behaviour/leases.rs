@@ -145,6 +145,7 @@ fn the_limit_holds_under_contention() {
         .unwrap();
     let balancer = runtime.block_on(balancer(limited));
     let held = [(); 4].map(|()| AtomicUsize::new(0));
+    let granted = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
@@ -154,6 +155,7 @@ fn the_limit_holds_under_contention() {
                     };
                     let held = &held[usize::from(number(&pick.addr))];
                     assert!(held.fetch_add(1, Ordering::SeqCst) < 2);
+                    granted.fetch_add(1, Ordering::SeqCst);
                     held.fetch_sub(1, Ordering::SeqCst);
                 }
             });
@@ -161,6 +163,8 @@ fn the_limit_holds_under_contention() {
     });
     let held: Vec<_> = std::iter::from_fn(|| balancer.select(b"key")).collect();
     assert_eq!(held.len(), 6, "nothing leaked, and all of it can be had");
+    let picks: u64 = balancer.status().backends.iter().map(|b| b.picks).sum();
+    assert_eq!(granted.into_inner() as u64 + 6, picks, "no refusal counts");
 }
 
 #[tokio::test(start_paused = true)]
