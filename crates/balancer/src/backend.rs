@@ -1,5 +1,6 @@
 //! What discovery finds: an address, and what is to be known of it.
 
+use std::any::TypeId;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -104,7 +105,20 @@ pub struct Backend {
     /// address and its keys stay with it.
     pub ring_name: Option<Arc<str>>,
     /// Whatever the user wants to find again at the pick, by type.
+    ///
+    /// Values of [`with_ext`](Self::with_ext) are compared from one discovery to the next. One that
+    /// is put in here by other means cannot be, and counts as new every time.
     pub ext: Extensions,
+    /// How the values in `ext` compare, of those that do.
+    compared: Vec<Compared>,
+}
+
+/// How the values of one type compare.
+#[derive(Clone, Copy, Debug)]
+struct Compared {
+    of: TypeId,
+    /// Whether both have one, and the two are equal.
+    is_same: fn(&Extensions, &Extensions) -> bool,
 }
 
 impl Backend {
@@ -118,6 +132,7 @@ impl Backend {
             max_in_flight: None,
             ring_name: None,
             ext: Extensions::new(),
+            compared: Vec::new(),
         }
     }
 
@@ -152,9 +167,19 @@ impl Backend {
     }
 
     /// With a value of the user's own, found again as `backend.ext.get::<T>()`.
+    ///
+    /// A discovery that finds the same backends with equal values has found nothing new. What
+    /// cannot be compared goes into [`ext`](Self::ext) as it is.
     #[must_use]
-    pub fn with_ext<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
+    pub fn with_ext<T: Clone + PartialEq + Send + Sync + 'static>(mut self, value: T) -> Self {
         self.ext.insert(value);
+        let of = TypeId::of::<T>();
+        if self.compared.iter().all(|compared| compared.of != of) {
+            let is_same = |a: &Extensions, b: &Extensions| {
+                a.get::<T>().is_some_and(|value| b.get() == Some(value))
+            };
+            self.compared.push(Compared { of, is_same });
+        }
         self
     }
 
@@ -164,9 +189,21 @@ impl Backend {
             == (&other.addr, other.weight, other.tier, &other.ring_name)
     }
 
-    /// Whether it is the same in everything that can be compared, that is, all but `ext`.
+    /// Whether it is the same in everything but `ext`.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         self.selects_like(other) && self.max_in_flight == other.max_in_flight
+    }
+
+    /// Whether `ext` is certainly the same: every value in either can be compared, and is equal.
+    pub(crate) fn has_ext_of(&self, other: &Self) -> bool {
+        let is_compared = |backend: &Self| backend.ext.len() == backend.compared.len();
+        is_compared(self)
+            && is_compared(other)
+            && self.compared.len() == other.compared.len()
+            && self
+                .compared
+                .iter()
+                .all(|compared| (compared.is_same)(&self.ext, &other.ext))
     }
 }
 
@@ -191,6 +228,32 @@ mod tests {
             let error = text.parse::<Address>().unwrap_err().to_string();
             assert!(error.contains(&format!("{text:?}")), "{error}");
         }
+    }
+
+    #[test]
+    fn values_are_the_same_only_if_all_of_them_compare() {
+        let plain = || Backend::new(SocketAddr::from(([10, 0, 0, 1], 80)));
+        let east = || plain().with_ext("west").with_ext("east");
+        assert!(plain().has_ext_of(&plain()));
+        assert!(east().has_ext_of(&east()));
+        assert!(
+            east()
+                .with_ext(7)
+                .has_ext_of(&plain().with_ext(7).with_ext("east"))
+        );
+        for other in [
+            plain(),
+            plain().with_ext("west"),
+            plain().with_ext(7),
+            east().with_ext(7),
+        ] {
+            assert!(!east().has_ext_of(&other) && !other.has_ext_of(&east()));
+        }
+        let mut opaque = east();
+        opaque.ext.insert(7);
+        assert!(!opaque.has_ext_of(&opaque.clone()));
+        opaque.ext.remove::<&str>();
+        assert!(!opaque.has_ext_of(&opaque.clone()) && !opaque.has_ext_of(&east()));
     }
 
     #[cfg(unix)]

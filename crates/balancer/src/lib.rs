@@ -42,7 +42,8 @@
 //! - A request reads one snapshot: members, readiness and selector are always of one generation.
 //! - An error or a panic of a discovery, a check or a selector's build leaves in force what was.
 //! - Picks allocate nothing, and every [`Pick`] is counted back exactly once. They take no lock,
-//!   but for the one request that tries an ejected backend again.
+//!   but for nginx's smooth round robin, whose turns are one shared state, and for the one request
+//!   that tries an ejected backend again.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc(test(attr(deny(warnings))))]

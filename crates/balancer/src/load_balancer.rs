@@ -26,7 +26,8 @@ use crate::{
 ///
 /// All that a request reads is one snapshot behind one atomic pointer: which backends there are,
 /// how they are numbered, which are ready, and the selector built over exactly these.
-/// [`select`](Self::select) loads it once, takes no lock and allocates nothing.
+/// [`select`](Self::select) loads it once and allocates nothing. It takes no lock, apart from
+/// nginx's smooth round robin, whose turns are one shared state, and what rests on it.
 pub struct LoadBalancer<S: Selector + ?Sized> {
     pub(crate) snapshot: ArcSwap<Snapshot<S>>,
     pub(crate) board: Arc<Board>,

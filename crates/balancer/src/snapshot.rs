@@ -214,12 +214,6 @@ impl Found {
         self.backends.get(identity)
     }
 
-    pub(crate) fn has_ext(&self) -> bool {
-        self.backends
-            .values()
-            .any(|backend| !backend.ext.is_empty())
-    }
-
     /// The tiers that serve these backends. A tier whose backends are as they were keeps its
     /// numbering and its selector, with all the state in it.
     pub(crate) fn tiers<S: Selector + ?Sized>(

@@ -137,9 +137,9 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
         let previous = self.snapshot.load_full();
         let mut update = compare(&previous, &found);
         update.discovery = discovered.saturating_sub(started);
-        // Values in `ext` cannot be compared: if there are any, the entries are made anew around
-        // the same selectors, which is no new generation.
-        if !update.is_unchanged() || found.has_ext() || had_ext(&previous) {
+        // With other values in `ext` the entries are made anew around the same selectors, which is
+        // no new generation.
+        if !update.is_unchanged() || !has_ext_of(&previous, &found) {
             update.generation += u64::from(!update.is_unchanged());
             let tiers = self.build(found, Arc::clone(&previous)).await?;
             update.build = self.board.clock.now().saturating_sub(discovered);
@@ -237,8 +237,11 @@ fn compare<S: Selector + ?Sized>(previous: &Snapshot<S>, found: &Found) -> Updat
     update
 }
 
-fn had_ext<S: Selector + ?Sized>(snapshot: &Snapshot<S>) -> bool {
-    snapshot
-        .entries()
-        .any(|entry| !entry.backend.ext.is_empty())
+/// Whether these members have the values in `ext` that were found; values that cannot be compared
+/// are taken for new ones.
+fn has_ext_of<S: Selector + ?Sized>(snapshot: &Snapshot<S>, found: &Found) -> bool {
+    snapshot.entries().all(|entry| {
+        let found = found.get(&entry.state.identity);
+        found.is_some_and(|backend| backend.has_ext_of(&entry.backend))
+    })
 }

@@ -168,6 +168,31 @@ async fn operator_state_outlives_weight_and_ext_but_not_removal() {
     assert_eq!(ready(&balancer), [1, 2], "announced again, enabled again");
 }
 
+/// The entries of a snapshot are made anew by every publication, and a test can tell: this follows
+/// the publications by the memory that a look borrows from.
+#[tokio::test]
+async fn equal_values_of_the_users_own_are_no_change() {
+    #[derive(Clone)]
+    struct Opaque;
+    let list = Arc::new(Static::new([backend(1).with_ext("east"), backend(2)]));
+    let balancer = LoadBalancer::<Turns>::new(Arc::clone(&list)).unwrap();
+    balancer.update().await.unwrap();
+    let first = balancer.select_where(b"", |b| b.addr == addr(1)).unwrap();
+    let is_published_anew = || {
+        let now = balancer.select_where(b"", |b| b.addr == addr(1)).unwrap();
+        !std::ptr::eq::<Backend>(&*now, &*first)
+    };
+    list.set([backend(2), backend(1).with_ext("east")]);
+    let update = balancer.update().await.unwrap();
+    assert_eq!((update.generation, update.build.as_nanos()), (1, 0));
+    assert!(!is_published_anew());
+    let mut opaque = backend(1).with_ext("east");
+    opaque.ext.insert(Opaque);
+    list.add(opaque);
+    assert_eq!(balancer.update().await.unwrap().generation, 1);
+    assert!(is_published_anew(), "it might be another");
+}
+
 #[tokio::test]
 async fn requests_in_flight_are_counted_over_updates_and_returned_once() {
     let list = Arc::new(Static::new(backends([1, 2])));

@@ -8,7 +8,8 @@ use std::time::Duration;
 use balancer::discovery::{
     Absent, Dns, DnsConfig, DnsError, DnsErrorKind, Family, HostName, Question,
 };
-use balancer::{Backend, Discovery};
+use balancer::selection::RoundRobin;
+use balancer::{Backend, Discovery, LoadBalancer};
 
 use crate::folder::Folder;
 use crate::observed::{Observed, members};
@@ -280,6 +281,23 @@ async fn changes_are_found_when_the_records_run_out() {
     source
         .until_members(&balancer, "127.0.0.3:80 127.0.0.4:80")
         .await;
+}
+
+/// The host name that comes with each address is compared like everything else.
+#[tokio::test]
+async fn the_same_answer_again_publishes_nothing() {
+    let hosts = "127.0.0.2 pool.test\n127.0.0.3 pool.test\n";
+    let Some(server) = NameServer::start("dns-same", hosts, &[]) else {
+        return;
+    };
+    let dns = server.dns(Question::host("pool.test.", 80));
+    let balancer = LoadBalancer::<RoundRobin>::new(dns).unwrap();
+    balancer.update().await.unwrap();
+    let first = balancer.select(b"").unwrap();
+    let again = balancer.update().await.unwrap();
+    assert_eq!((again.generation, again.build), (1, Duration::ZERO));
+    let second = balancer.select_where(b"", |backend| backend.addr == first.addr);
+    assert!(std::ptr::eq::<Backend>(&*second.unwrap(), &*first));
 }
 
 #[tokio::test]
