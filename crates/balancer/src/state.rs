@@ -27,8 +27,6 @@ pub(crate) struct State {
     /// The beginning of the slow start, in nanoseconds; 0 if there is none. Relaxed:
     /// a request that misses the start of one is the request that came before it.
     ramp_from: AtomicU64,
-    /// Requests, ever, as far as they were read of `load`, which counts to 2^32 and then wraps.
-    picks: AtomicU64,
     /// Requests that failed, ever. Relaxed: a statistic.
     failures: AtomicU64,
     /// Whether its operator wants it left alone by health checks. Relaxed: a hint.
@@ -57,7 +55,6 @@ impl State {
             load: Arc::default(),
             idle: Notify::new(),
             ramp_from: AtomicU64::new(0),
-            picks: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             unchecked: AtomicBool::new(false),
         }
@@ -100,24 +97,6 @@ impl State {
     /// What a request with this key draws at this backend while it starts slowly.
     pub(crate) fn draw(&self, key: &[u8]) -> u32 {
         slow_start::draw(key, self.salt)
-    }
-
-    /// The requests so far. Exact as long as it is asked once in 2^32 requests.
-    #[expect(clippy::cast_possible_truncation, reason = "the low half is asked for")]
-    pub(crate) fn picks(&self) -> u64 {
-        let mut before = self.picks.load(Ordering::Acquire);
-        loop {
-            // Read after `before`, which came of an earlier value: the difference is no less than 0.
-            let more = self.load.picks().wrapping_sub(before as u32);
-            let now = before + u64::from(more);
-            let exchange =
-                self.picks
-                    .compare_exchange_weak(before, now, Ordering::AcqRel, Ordering::Acquire);
-            match exchange {
-                Ok(_) => return now,
-                Err(other) => before = other,
-            }
-        }
     }
 
     pub(crate) fn failures(&self) -> u64 {

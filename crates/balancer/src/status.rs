@@ -144,7 +144,7 @@ fn backend_status(
         since: verdict.map_or(Duration::ZERO, |verdict| now.saturating_sub(verdict.since)),
         reason: verdict.and_then(|verdict| verdict.reason.clone()),
         in_flight: entry.state.load.in_flight(),
-        picks: entry.state.picks(),
+        picks: entry.state.load.picks(),
         failures: entry.state.failures(),
     }
 }

@@ -1,5 +1,8 @@
 //! What is measured of a node while it serves.
 
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
 use crate::ewma::PeakEwma;
 use crate::sync::{AtomicU8, AtomicU64, Ordering, in_sequence};
 
@@ -10,9 +13,9 @@ use crate::sync::{AtomicU8, AtomicU64, Ordering, in_sequence};
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct NodeLoad {
-    /// Requests in flight in the low half, requests ever in the high half, which may wrap: one
-    /// instruction counts both. Balanced by [`InFlight`] alone, so the low half can neither
-    /// underflow nor leak, and to overflow it would take 2^32 requests held at a time.
+    /// In the low half the requests in flight, in the high half those that ever began, modulo
+    /// 2^32: one word, so that to count both costs what it costs to count one. Balanced by
+    /// [`InFlight`] alone, so the low half can neither underflow nor leak.
     ///
     /// Sequentially consistent, for those who close a node and then wait for it to be idle: a
     /// request that counts itself and then finds the node open is sure to be seen by whoever
@@ -20,6 +23,13 @@ pub struct NodeLoad {
     requests: AtomicU64,
     /// Beside the counter, which `repr(C)` is for.
     mark: AtomicU8,
+    /// How often the highest bit of `requests` has changed: what the high half has lost. It may
+    /// lag behind by one, for the moment between the two steps of one request, and then its
+    /// parity is not that bit.
+    halves: AtomicU32,
+    /// Requests that began, and were taken back. Relaxed: a statistic. They are not taken out of
+    /// `requests`, whose high half never goes back, so that it can be told when it wraps.
+    taken_back: AtomicU64,
     /// Written by the selectors that average latencies.
     peak_ewma: PeakEwma,
 }
@@ -28,15 +38,29 @@ impl NodeLoad {
     /// The requests in flight now.
     #[must_use]
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "the low half is asked for")]
     pub fn in_flight(&self) -> u32 {
-        self.requests.load(Ordering::SeqCst) as u32
+        let [.., a, b, c, d] = self.requests.load(Ordering::SeqCst).to_be_bytes();
+        u32::from_be_bytes([a, b, c, d])
     }
 
-    /// The requests so far, those in flight included, modulo 2^32.
+    /// The requests so far, those in flight included, and those that were
+    /// [taken back](InFlight::take_back) not. One that is just being taken back may be counted for
+    /// a moment.
     #[must_use]
-    pub fn picks(&self) -> u32 {
-        (self.requests.load(Ordering::SeqCst) >> 32) as u32
+    pub fn picks(&self) -> u64 {
+        let taken_back = self.taken_back.load(Ordering::Relaxed);
+        let halves = u64::from(self.halves.load(Ordering::Acquire));
+        let count = self.requests.load(Ordering::SeqCst) >> 32;
+        let lags = halves & 1 != count >> 31;
+        let halves = halves + u64::from(lags);
+        (halves << 31 | count & HALF).saturating_sub(taken_back)
+    }
+
+    /// The latency of its answers as a peak-sensitive moving average: the latest estimate, as it
+    /// was made. `None` if no selector has made one ([`Load::PeakEwma`](crate::Load::PeakEwma)).
+    #[must_use]
+    pub fn latency(&self) -> Option<Duration> {
+        self.peak_ewma.latest().map(Duration::from_secs_f32)
     }
 
     /// A byte for whoever hands out the node, to mean what it likes; no selector reads it.
@@ -73,17 +97,20 @@ pub struct InFlight<T: AsRef<NodeLoad>> {
 impl<T: AsRef<NodeLoad>> InFlight<T> {
     /// Counts one more request on `owner`.
     pub fn new(owner: T) -> Self {
-        let requests = &owner.as_ref().requests;
-        requests.fetch_add(ONE_EVER | ONE_IN_FLIGHT, Ordering::SeqCst);
+        let load = owner.as_ref();
+        let before = load.requests.fetch_add(ONE_MORE, Ordering::SeqCst);
         in_sequence();
+        if before >> 32 & HALF == HALF {
+            load.halves.fetch_add(1, Ordering::Release);
+        }
         Self { owner }
     }
 
     /// Takes the request back: there was none, and it does not count among the
     /// [picks](NodeLoad::picks).
     pub fn take_back(self) {
-        let requests = &self.owner.as_ref().requests;
-        requests.fetch_sub(ONE_EVER, Ordering::SeqCst);
+        let load = self.owner.as_ref();
+        load.taken_back.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whatever holds the counter.
@@ -94,14 +121,16 @@ impl<T: AsRef<NodeLoad>> InFlight<T> {
 
 impl<T: AsRef<NodeLoad>> Drop for InFlight<T> {
     fn drop(&mut self) {
-        let requests = &self.owner.as_ref().requests;
-        requests.fetch_sub(ONE_IN_FLIGHT, Ordering::SeqCst);
+        self.owner.as_ref().requests.fetch_sub(1, Ordering::SeqCst);
         in_sequence();
     }
 }
 
-const ONE_IN_FLIGHT: u64 = 1;
-const ONE_EVER: u64 = 1 << 32;
+/// One in each half.
+const ONE_MORE: u64 = 1 << 32 | 1;
+
+/// The high half without its highest bit.
+const HALF: u64 = (1 << 31) - 1;
 
 #[cfg(test)]
 mod tests {
@@ -117,20 +146,43 @@ mod tests {
         drop(first);
         assert_eq!(load.in_flight(), 1);
         drop(second);
-        assert_eq!((load.in_flight(), load.picks()), (0, 2));
-        InFlight::new(Arc::clone(&load)).take_back();
-        assert_eq!((load.in_flight(), load.picks()), (0, 2));
+        assert_eq!(load.in_flight(), 0);
+        assert_eq!(load.picks(), 2);
     }
 
     #[test]
-    fn the_count_of_all_requests_wraps_alone() {
-        let load = NodeLoad {
-            requests: AtomicU64::new(u64::MAX << 32 | 5),
+    fn what_is_taken_back_was_no_request() {
+        let load = Arc::new(NodeLoad::default());
+        let first = InFlight::new(Arc::clone(&load));
+        InFlight::new(Arc::clone(&load)).take_back();
+        assert_eq!((load.in_flight(), load.picks()), (1, 1));
+        drop(first);
+        assert_eq!((load.in_flight(), load.picks()), (0, 1));
+    }
+
+    /// Across both changes of the highest bit, with one in flight all the time.
+    #[test]
+    fn the_count_goes_on_where_its_half_ends() {
+        for (count, halves) in [((1 << 31) - 2, 0), ((1 << 32) - 2, 1), ((1 << 31) - 2, 2)] {
+            let load = Arc::new(NodeLoad {
+                requests: AtomicU64::new(count << 32),
+                halves: AtomicU32::new(halves),
+                ..NodeLoad::default()
+            });
+            let before = u64::from(halves) * (1 << 31) + (1 << 31) - 2;
+            let held = InFlight::new(Arc::clone(&load));
+            for n in 2..=5 {
+                drop(InFlight::new(Arc::clone(&load)));
+                assert_eq!((load.in_flight(), load.picks()), (1, before + n));
+            }
+            drop(held);
+            assert_eq!(load.in_flight(), 0);
+        }
+        // Between the two steps of the request that changed the bit.
+        let lagging = NodeLoad {
+            requests: AtomicU64::new(1 << 63),
             ..NodeLoad::default()
         };
-        let more = InFlight::new(&load);
-        assert_eq!((load.in_flight(), load.picks()), (6, 0));
-        drop(more);
-        assert_eq!((load.in_flight(), load.picks()), (5, 0));
+        assert_eq!(lagging.picks(), 1 << 31);
     }
 }
