@@ -2,11 +2,20 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::Ipv4Addr;
 
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode, Version};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpSocket;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 
 use super::*;
+use crate::proxy::{ATTEMPT_COUNT, X_FORWARDED_FOR, remove_hop_by_hop};
 
 /// A proxy over these backends, and its balancer.
 async fn proxy(backends: &[SocketAddr]) -> (SocketAddr, Arc<LoadBalancer<Consistent>>) {
@@ -31,6 +40,24 @@ async fn echo() -> SocketAddr {
                 let body = body.collect().await?.to_bytes();
                 let text = format!("{} {client:?} {body:?}", head.method);
                 Ok::<_, hyper::Error>(Response::new(text))
+            });
+            let stream = TokioIo::new(stream);
+            tokio::spawn(http1::Builder::new().serve_connection(stream, service));
+        }
+    });
+    addr
+}
+
+/// A backend that answers every request with a status of its own.
+async fn answering(status: StatusCode) -> SocketAddr {
+    let listener = TcpListener::bind(LOOPBACK).await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let service = service_fn(move |_: Request<Incoming>| async move {
+                let mut response = Response::new(format!("it is {status}"));
+                *response.status_mut() = status;
+                Ok::<_, std::convert::Infallible>(response)
             });
             let stream = TokioIo::new(stream);
             tokio::spawn(http1::Builder::new().serve_connection(stream, service));
@@ -105,6 +132,31 @@ async fn what_may_have_been_carried_out_is_sent_again_only_if_idempotent() {
 }
 
 #[tokio::test]
+async fn an_answer_that_says_failure_is_passed_on_only_for_want_of_a_better_one() {
+    let (proxy, balancer) = proxy(&[answering(StatusCode::BAD_GATEWAY).await, echo().await]).await;
+    let mut posted = BTreeSet::new();
+    for path in 0..PATHS {
+        let (status, _) = ask(&Method::GET, proxy, path).await;
+        assert_eq!(status, StatusCode::OK);
+        posted.insert(ask(&Method::POST, proxy, path).await);
+    }
+    let bad = (StatusCode::BAD_GATEWAY, "it is 502 Bad Gateway".into());
+    let good = (StatusCode::OK, "POST Some(\"127.0.0.1\") b\"hello\"".into());
+    assert_eq!(posted, BTreeSet::from([bad, good]));
+    let failures = balancer.status().backends.into_iter().map(|it| it.failures);
+    assert!(failures.max() >= Some(2), "told to the balancer");
+}
+
+#[tokio::test]
+async fn other_errors_are_answers() {
+    let (proxy, balancer) = proxy(&[answering(StatusCode::NOT_IMPLEMENTED).await]).await;
+    let (status, body) = ask(&Method::GET, proxy, 0).await;
+    assert_eq!(status, StatusCode::NOT_IMPLEMENTED);
+    assert_eq!(body, "it is 501 Not Implemented");
+    assert_eq!(balancer.status().backends[0].failures, 0);
+}
+
+#[tokio::test]
 async fn without_a_backend_the_answer_is_503() {
     let (proxy, _) = proxy(&[]).await;
     let (status, _) = ask(&Method::GET, proxy, 0).await;
@@ -131,6 +183,7 @@ async fn a_request_is_in_flight_until_its_last_byte() {
     let uri = format!("http://{proxy}/").parse().unwrap();
     let response = client.get(uri).await.unwrap();
     assert_eq!((response.status(), in_flight()), (StatusCode::OK, 1));
+    assert_eq!(response.headers()[ATTEMPT_COUNT], "1");
     assert_eq!(response.version(), Version::HTTP_11, "1.0 concerns one hop");
     go_on.send(()).unwrap();
     let body = response.collect().await.unwrap().to_bytes();
