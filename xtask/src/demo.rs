@@ -11,6 +11,8 @@ pub(crate) fn run(arguments: lexopt::Parser) -> Result<(), Failure> {
         "balancer",
         "--example",
         "demo",
+        "--features",
+        "file,http",
         "--",
     ])
     .arguments(rest(arguments)?)

@@ -69,7 +69,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "demo",
         flags: "[--backends N] [--seconds S] [--algorithm NAME] [--json]",
-        about: "real backends, a proxy and clients on loopback; kills, adds and drains a backend",
+        about: "real backends, a proxy and clients on loopback; backends die, fail, join and drain",
         run: demo::run,
     },
     Command {

@@ -58,7 +58,7 @@ impl Default for Args {
     fn default() -> Self {
         Self {
             backends: 4,
-            seconds: 8,
+            seconds: 12,
             algorithms: vec![Algorithm::Consistent, Algorithm::RoundRobin],
             output: Output::Text,
             help: false,
@@ -129,15 +129,17 @@ pub(crate) const USAGE: &str = "\
 usage: cargo xtask demo [--backends N] [--seconds S] [--algorithm NAME] [--json]
 
 Real HTTP backends, a reverse proxy and a load of keep-alive clients on loopback. While it runs,
-one backend dies and comes back, one is added and one is drained.
+one backend dies and comes back, one answers 500 for a while, the list of backends is edited (with
+a mistake, then without), one is added and one is drained.
 
   --backends N      backends at the start, 3 to 32 (default 4)
-  --seconds S       of load, all acts together, 2 to 60 (default 8)
+  --seconds S       of load, all acts together, 2 to 60 (default 12)
   --algorithm NAME  consistent, fnv, round_robin or random (default: consistent, then round_robin)
   --json            one JSON object a line: the events as they happen, then a report an act
 
-The exit status is 0 if all held, 1 if a request failed, a backend that was out answered, or (with
-`consistent`) a key moved between two backends that stayed, and 2 for a wrong argument.";
+The exit status is 0 if all held, 1 if a request failed, a backend that was out answered, a promise
+about starting, draining or the list was broken, or (with `consistent`) a key moved between two
+backends that stayed, and 2 for a wrong argument.";
 
 const ALGORITHMS: [Algorithm; 4] = [
     Algorithm::Consistent,
@@ -146,7 +148,7 @@ const ALGORITHMS: [Algorithm; 4] = [
     Algorithm::Random,
 ];
 
-/// One dies, another is drained, and one is there all along. Answers are noted as bits of a u64.
+/// One fails for a while, one dies, and one is drained. Answers are noted as bits of a u64.
 const BACKENDS: RangeInclusive<usize> = 3..=32;
 
 const SECONDS: RangeInclusive<u64> = 2..=60;

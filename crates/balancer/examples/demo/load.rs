@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use crate::Failure;
 use crate::backend::ANSWERED_BY;
-use crate::proxy::ATTEMPTS;
+use crate::proxy::ATTEMPT_COUNT;
 use crate::record::{Answer, Record, Sample};
 
 /// Clients that ask as fast as they are answered, until the [`Record`] says that it is over.
@@ -123,7 +123,7 @@ async fn read(path: &str, response: Response<Incoming>) -> Result<Answer, Failur
     }
     Ok(Answer {
         backend: number(&head.headers, ANSWERED_BY)?,
-        attempts: number(&head.headers, ATTEMPTS)?,
+        attempts: number(&head.headers, ATTEMPT_COUNT.as_str())?,
     })
 }
 

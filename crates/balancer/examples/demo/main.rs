@@ -1,9 +1,10 @@
 //! Real backends, a real proxy and real load, while the pool changes under them.
 //!
 //! `cargo xtask demo --help` tells what it does. An act per algorithm, each with its own backends:
-//! the `story` lets one backend die and come back, adds one and drains one; the clients of `load`
-//! write down in `record` who answered them; `moves` judges whether any key went where it must not;
-//! `report` prints it all.
+//! the `story` lets one backend die and come back, one fail and be mended, adds one and drains one,
+//! under the balancer of `pool` and behind the reverse proxy that is the example of that name; the
+//! clients of `load` write down in `record` who answered them; `moves` judges whether any key went
+//! where it must not, `shown` whether the other promises held; `report` prints it all.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::disallowed_methods,
@@ -12,12 +13,15 @@
 
 mod args;
 mod backend;
+mod list;
 mod load;
 mod moves;
 mod pool;
+#[path = "../reverse_proxy/proxy.rs"]
 mod proxy;
 mod record;
 mod report;
+mod shown;
 mod story;
 mod tell;
 
@@ -117,6 +121,21 @@ mod tests {
         assert!(report.is_good(), "{report}");
         assert_eq!(report.failed, 0, "{report}");
         assert_eq!(report.connections, report.clients, "kept alive");
+
+        let shown = &report.shown;
+        assert!(shown.failed_at_backend >= 3, "three failures eject");
+        assert!(shown.starting.0 >= 3, "checks came while it started");
+        assert_eq!(shown.starting.1, 0, "requests did not");
+        let eased: Vec<_> = shown.slow_starts.iter().map(|it| it.backend).collect();
+        assert_eq!(eased, [1, 0, 3], "back, mended, added");
+        let (list, key) = ("backends.toml:7:1: ", "weigth");
+        assert!(shown.refused_list.contains(list), "{}", shown.refused_list);
+        assert!(shown.refused_list.contains(key), "{}", shown.refused_list);
+        assert_eq!(shown.members, (3, 3), "the broken list changed nothing");
+        assert!(shown.draining[0] >= 3, "{:?}", shown.draining);
+        assert_eq!(shown.draining.last(), Some(&0));
+        assert!(shown.draining.is_sorted_by(|before, after| before > after));
+        assert!(shown.late <= shown.draining[0].into(), "nothing new");
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The five settled states of the pool. A change lies between two of them, so that the stages of
+/// The settled states of the pool. A change lies between two of them, so that the stages of
 /// an act are: before, (it dies), dead, (it comes back), back, ... numbered from 0.
-pub(crate) const PHASES: [&str; 5] = ["before", "dead", "back", "added", "drained"];
+pub(crate) const PHASES: [&str; 7] = [
+    "before", "dead", "back", "failing", "well", "added", "drained",
+];
 
 /// The settled phases and the changes between them.
 pub(crate) const STAGES: usize = 2 * PHASES.len() - 1;

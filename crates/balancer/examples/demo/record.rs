@@ -18,6 +18,8 @@ pub(crate) struct Record {
     /// A bit per backend that answered, for every key of every stage.
     owners: Vec<AtomicU64>,
     retries: [AtomicU64; STAGES],
+    /// By backend.
+    answers: [AtomicU64; u64::BITS as usize],
     failed: AtomicU64,
     first_failures: Mutex<Vec<String>>,
 }
@@ -57,6 +59,7 @@ impl Record {
                 .take(keys * STAGES)
                 .collect(),
             retries: Default::default(),
+            answers: std::array::from_fn(|_| AtomicU64::new(0)),
             failed: AtomicU64::new(0),
             first_failures: Mutex::default(),
         }
@@ -104,6 +107,7 @@ impl Record {
             backend: answer.backend,
             latency,
         };
+        self.answers[answer.backend].fetch_add(1, Ordering::Relaxed);
         self.retries[change].fetch_add(answer.attempts.saturating_sub(1), Ordering::Relaxed);
         // One that lasted through more than one change could be anyone's: it counts, but it says
         // nothing about its key.
@@ -138,6 +142,15 @@ impl Record {
     /// Further attempts that requests of `stage` needed.
     pub(crate) fn retries(&self, stage: usize) -> u64 {
         self.retries[stage].load(Ordering::Relaxed)
+    }
+
+    /// The answers so far: those of `backend`, and all.
+    pub(crate) fn answers(&self, backend: usize) -> (u64, u64) {
+        let count = |answers: &AtomicU64| answers.load(Ordering::Relaxed);
+        (
+            count(&self.answers[backend]),
+            self.answers.iter().map(count).sum(),
+        )
     }
 
     /// The keys that nobody has answered yet in the present stage.
@@ -192,6 +205,7 @@ mod tests {
             "too long a way"
         );
         assert_eq!((record.retries(0), record.retries(1)), (1, 2));
+        assert_eq!((record.answers(3), record.answers(0)), ((3, 3), (0, 3)));
     }
 
     #[test]

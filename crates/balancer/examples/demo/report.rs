@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::args::Algorithm;
 use crate::moves::{PHASES, Routes, STAGES, Violation};
 use crate::record::Sample;
+use crate::shown::{Broken, Shown};
 
 /// Everything that one act came to.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct Report {
     /// A change each, for algorithms that give keys owners.
     pub(crate) routes: Vec<Routes>,
     pub(crate) violations: Vec<Violation>,
+    pub(crate) shown: Shown,
+    pub(crate) broken: Vec<Broken>,
     pub(crate) failed: u64,
     pub(crate) first_failures: Vec<String>,
     pub(crate) clients: usize,
@@ -72,6 +75,12 @@ impl Columns {
         Self(columns)
     }
 
+    /// The answers of a backend in a settled phase, and those of all.
+    pub(crate) fn share(&self, backend: usize, phase: usize) -> (u64, u64) {
+        let answered = &self.0[phase].answered;
+        (answered[backend], answered.iter().sum())
+    }
+
     fn answered(&self) -> u64 {
         self.0.iter().flat_map(|column| &column.answered).sum()
     }
@@ -84,7 +93,7 @@ impl Columns {
 impl Report {
     /// Whether all held that must hold.
     pub(crate) fn is_good(&self) -> bool {
-        self.failed == 0 && self.violations.is_empty()
+        self.failed == 0 && self.violations.is_empty() && self.broken.is_empty()
     }
 
     pub(crate) fn to_json(&self) -> Value {
@@ -124,6 +133,8 @@ impl Report {
             "p99_ms": by_name(columns.iter().map(|column| json_ms(&column.latencies, 99))),
             "keys": self.keys,
             "moved": self.algorithm.hashes().then(|| moved.collect::<Vec<_>>()),
+            "shown": self.shown.to_json(),
+            "broken": self.broken.iter().map(Broken::to_string).collect::<Vec<_>>(),
             "violations": self.violations.iter().map(Violation::to_string).collect::<Vec<_>>(),
         })
     }
@@ -139,9 +150,9 @@ impl fmt::Display for Report {
 
 impl Report {
     fn write_table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "  {:<38}", "requests answered by")?;
+        write!(f, "  {:<36}", "requests answered by")?;
         for name in names() {
-            write!(f, "{name:>9}")?;
+            write!(f, "{name:>8}")?;
         }
         writeln!(f)?;
         let columns = &self.columns.0;
@@ -215,6 +226,10 @@ impl Report {
         for violation in self.violations.iter().take(VIOLATIONS_SHOWN) {
             writeln!(f, "    {violation}")?;
         }
+        writeln!(f, "  {} other promises broken", self.broken.len())?;
+        for broken in &self.broken {
+            writeln!(f, "    {broken}")?;
+        }
         Ok(())
     }
 }
@@ -224,9 +239,9 @@ fn write_row(
     name: &str,
     cells: impl Iterator<Item = String>,
 ) -> fmt::Result {
-    write!(f, "  {name:<38}")?;
+    write!(f, "  {name:<36}")?;
     for cell in cells {
-        write!(f, "{cell:>9}")?;
+        write!(f, "{cell:>8}")?;
     }
     writeln!(f)
 }
@@ -241,7 +256,7 @@ fn column(stage: usize) -> usize {
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
-    PHASES.into_iter().chain(["changing"])
+    PHASES.into_iter().chain(["between"])
 }
 
 fn by_name(values: impl Iterator<Item = Value>) -> Value {
@@ -305,7 +320,7 @@ mod tests {
             sample(0, 0, 3),
             sample(0, 0, 1),
             sample(1, 1, 9),
-            sample(8, 1, 2),
+            sample(12, 1, 2),
         ];
         let line = |addr: &str| Line {
             addr: addr.into(),
@@ -315,10 +330,12 @@ mod tests {
         Report {
             algorithm: Algorithm::Consistent,
             backends: vec![line("127.0.0.1:1"), line("127.0.0.1:2")],
-            columns: Columns::new(2, &samples, [0, 5, 0, 1, 0, 0, 0, 0, 2]),
+            columns: Columns::new(2, &samples, [0, 5, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2]),
             keys: 4,
             routes: vec![Routes::from([((0, 1), 3)])],
             violations: Vec::new(),
+            shown: Shown::default(),
+            broken: Vec::new(),
             failed: 0,
             first_failures: Vec::new(),
             clients: 1,
@@ -331,11 +348,13 @@ mod tests {
     fn the_columns_are_the_phases_and_what_lies_between() {
         let json = report().to_json();
         let before = json!({
-            "before": 2, "dead": 0, "back": 0, "added": 0, "drained": 0, "changing": 0,
+            "before": 2, "dead": 0, "back": 0, "failing": 0, "well": 0, "added": 0, "drained": 0,
+            "between": 0,
         });
         assert_eq!(json["backends"][0]["answered"], before);
         let retries = json!({
-            "before": 0, "dead": 0, "back": 0, "added": 0, "drained": 2, "changing": 6,
+            "before": 0, "dead": 0, "back": 0, "failing": 0, "well": 0, "added": 0, "drained": 2,
+            "between": 6,
         });
         assert_eq!(json["retries"], retries);
         assert_eq!(json["p99_ms"]["before"], 3.0);
@@ -356,5 +375,10 @@ mod tests {
             ..report()
         };
         assert!(!moved.is_good());
+        let broken = Report {
+            broken: vec![Broken::AskedWhileStarting { requests: 1 }],
+            ..report()
+        };
+        assert!(!broken.is_good());
     }
 }

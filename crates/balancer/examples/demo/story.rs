@@ -1,22 +1,28 @@
 //! One act: what happens to the pool while the clients keep asking.
 
+mod changes;
+
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use balancer::{BackendStatus, Condition};
 use selection::Build;
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, sleep_until};
 
 use crate::Failure;
 use crate::args::{Algorithm, Args};
-use crate::backend::Backend;
+use crate::backend::{Backend, HEALTH};
 use crate::load::Load;
 use crate::moves::{self, PHASES, Phase, STAGES, Violation};
-use crate::pool::{GLANCE, PATIENCE, Pool};
+use crate::pool::{GLANCE, PATIENCE, Pool, Rules};
 use crate::proxy::Proxy;
 use crate::record::Record;
 use crate::report::{Columns, Line, Report};
+use crate::shown::Shown;
 use crate::tell::Teller;
 
 /// How one act is to be run.
@@ -39,15 +45,30 @@ impl Plan {
             phase: Duration::from_secs(args.seconds).div_f64(phases as f64),
         }
     }
+
+    /// Everything that takes time, so short that its change leaves something of the phase.
+    fn rules(&self) -> Rules {
+        let check_interval = (self.phase / 16).clamp(CHECK_INTERVAL / 5, CHECK_INTERVAL);
+        Rules {
+            check_interval,
+            failures: 3,
+            ejection: 4 * check_interval,
+            window: 8 * check_interval,
+        }
+    }
 }
 
-/// The five phases, one after the other.
+/// The phases, one after the other.
 pub(crate) async fn act<S: Build>(plan: &Plan, teller: &mut Teller) -> Result<Report, Failure> {
     let mut act = Act::<S>::open(*plan, teller).await?;
     act.settle().await?;
     act.one_dies().await?;
     act.settle().await?;
     act.it_comes_back().await?;
+    act.settle().await?;
+    act.one_fails().await?;
+    act.settle().await?;
+    act.it_is_mended().await?;
     act.settle().await?;
     act.one_is_added().await?;
     act.settle().await?;
@@ -59,44 +80,73 @@ pub(crate) async fn act<S: Build>(plan: &Plan, teller: &mut Teller) -> Result<Re
 /// An act under way.
 struct Act<'a, S: Build> {
     plan: Plan,
+    rules: Rules,
     teller: &'a mut Teller,
     begun: Instant,
     /// When the present phase is to end.
     phase_end: Instant,
     pool: Pool<S>,
-    proxy: Proxy,
+    proxy: Front,
     record: Arc<Record>,
     load: Load,
     /// The backends that may answer, a bit each.
     up: u64,
     /// The same, as it was when each of the phases so far began.
     up_by_phase: Vec<u64>,
+    shown: Shown,
+}
+
+/// The proxy, as it serves.
+struct Front {
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<()>,
 }
 
 impl<'a, S: Build> Act<'a, S> {
     async fn open(plan: Plan, teller: &'a mut Teller) -> Result<Self, Failure> {
         teller.act(plan.algorithm)?;
-        let check_interval = (plan.phase / 8).clamp(CHECK_INTERVAL / 5, CHECK_INTERVAL);
-        let pool = Pool::open(plan.backends, check_interval).await?;
-        let proxy = Proxy::start(Arc::clone(pool.balancer())).await?;
+        let rules = plan.rules();
+        let pool = Pool::open(plan.backends, rules).await?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let addr = listener.local_addr()?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let proxy = Proxy::new(Arc::clone(pool.balancer()));
+        let serving = tokio::spawn(proxy.serve(listener, async { drop(stopped.await) }));
         let record = Arc::new(Record::new(plan.keys, MAX_REQUESTS));
-        let load = Load::start(CLIENTS, proxy.addr(), &record);
-        let (n, keys, addr) = (plan.backends, plan.keys, proxy.addr());
-        let text = format_args!("{CLIENTS} clients, a proxy on {addr}, {n} backends, {keys} keys");
-        teller.event("start", None, text)?;
+        let load = Load::start(CLIENTS, addr, &record);
         let begun = Instant::now();
-        Ok(Self {
+        let mut act = Self {
             plan,
+            rules,
             teller,
             begun,
             phase_end: begun,
             pool,
-            proxy,
+            proxy: Front { stop, serving },
             record,
             load,
             up: (1 << plan.backends) - 1,
             up_by_phase: Vec::new(),
-        })
+            shown: Shown::default(),
+        };
+        let (n, keys) = (plan.backends, plan.keys);
+        let text =
+            format_args!("{CLIENTS} clients ask a proxy on {addr} for {keys} keys, by turns");
+        act.say("load", text)?;
+        let list = act.pool.list().display().to_string();
+        act.say("list", format_args!("{n} backends, as written in {list}"))?;
+        let interval = rules.check_interval.as_millis();
+        let text = format_args!(
+            "GET {HEALTH} of each backend every {interval} ms; 2 of a kind in a row count"
+        );
+        act.say("checks", text)?;
+        let (failures, first) = (rules.failures, rules.ejection.as_millis());
+        let text = format_args!(
+            "{failures} failed requests in a row put a backend aside for {first} ms, next time {} ms",
+            2 * first
+        );
+        act.say("requests", text)?;
+        Ok(act)
     }
 
     /// Lets the phase last until its time is over and every key has been answered in it.
@@ -121,70 +171,12 @@ impl<'a, S: Build> Act<'a, S> {
         Ok(())
     }
 
-    async fn one_dies(&mut self) -> Result<(), Failure> {
-        self.record.enter_next_stage();
-        let died = Instant::now();
-        self.pool.kill(VICTIM).await?;
-        self.up &= !(1 << VICTIM);
-        let cut = self.pool.backends()[VICTIM].cut();
-        let text = format_args!("its port refuses, {cut} requests cut");
-        self.tell("dies", VICTIM, text)?;
-        let reason = self.pool.turns(VICTIM, Condition::Down).await?;
-        let after = died.elapsed().as_millis();
-        let retries = self.record.retries(self.record.stage());
-        let text = format_args!("after {after} ms: {reason}; {retries} requests were retried");
-        self.tell("down", VICTIM, text)
-    }
-
-    async fn it_comes_back(&mut self) -> Result<(), Failure> {
-        self.record.enter_next_stage();
-        let came = Instant::now();
-        self.pool.revive(VICTIM)?;
-        self.tell("listens", VICTIM, format_args!("on its old port"))?;
-        let reason = self.pool.turns(VICTIM, Condition::Ready).await?;
-        let after = came.elapsed().as_millis();
-        self.up |= 1 << VICTIM;
-        let text = format_args!("after {after} ms: {reason}");
-        self.tell("up", VICTIM, text)
-    }
-
-    async fn one_is_added(&mut self) -> Result<(), Failure> {
-        self.record.enter_next_stage();
-        let new = self.pool.add().await?;
-        let addr = self.pool.backends()[new].addr();
-        self.tell("added", new, format_args!("{addr}, to discovery"))?;
-        let after = self.pool.until(new, "up", is_up).await?.as_millis();
-        self.up |= 1 << new;
-        self.tell("joins", new, format_args!("after {after} ms"))
-    }
-
-    async fn one_is_drained(&mut self) -> Result<(), Failure> {
-        self.record.enter_next_stage();
-        let drain = self.pool.drain(LEAVER)?;
-        self.up &= !(1 << LEAVER);
-        let (begun, in_flight) = (Instant::now(), drain.in_flight());
-        let text = format_args!("nothing new comes, {in_flight} requests in flight");
-        self.tell("drains", LEAVER, text)?;
-        timeout(PATIENCE, drain.drained()).await?;
-        let after = begun.elapsed().as_millis();
-        self.pool.remove(LEAVER);
-        self.pool
-            .until(LEAVER, "removed", |backend| backend.is_none())
-            .await?;
-        self.pool.finish(LEAVER).await?;
-        let cut = self.pool.backends()[LEAVER].cut();
-        if cut > 0 {
-            return Err(format!("backend #{LEAVER} was drained, and yet {cut} were cut").into());
-        }
-        let text = format_args!("all answered after {after} ms");
-        self.tell("leaves", LEAVER, text)
-    }
-
     /// Ends the load, then the servers, and adds up.
     async fn close(self) -> Result<Report, Failure> {
         let tally = self.load.finish().await?;
         let took = self.begun.elapsed();
-        drop(self.proxy);
+        drop(self.proxy.stop);
+        self.proxy.serving.await?;
         let phases = phases(&self.record, &self.up_by_phase);
         let routes = phases
             .windows(2)
@@ -192,13 +184,18 @@ impl<'a, S: Build> Act<'a, S> {
         let retries = std::array::from_fn(|stage| self.record.retries(stage));
         let (failed, first_failures) = self.record.failures();
         let backends = self.pool.backends().iter();
+        let columns = Columns::new(backends.len(), &tally.samples, retries);
         let report = Report {
             algorithm: self.plan.algorithm,
-            columns: Columns::new(backends.len(), &tally.samples, retries),
+            broken: self
+                .shown
+                .broken(|backend, phase| columns.share(backend, phase)),
+            columns,
             backends: backends.map(|backend| self.plan.line(backend)).collect(),
             keys: self.plan.keys,
             routes: routes.collect(),
             violations: violations(self.plan.algorithm, &self.record, &phases),
+            shown: self.shown,
             failed,
             first_failures,
             clients: CLIENTS,
@@ -207,6 +204,10 @@ impl<'a, S: Build> Act<'a, S> {
         };
         self.pool.close().await?;
         Ok(report)
+    }
+
+    fn say(&mut self, what: &str, text: fmt::Arguments<'_>) -> Result<(), Failure> {
+        Ok(self.teller.event(what, None, text)?)
     }
 
     fn tell(&mut self, what: &str, index: usize, text: fmt::Arguments<'_>) -> Result<(), Failure> {
@@ -219,6 +220,7 @@ impl Plan {
         Line {
             addr: backend.addr().to_string(),
             role: match backend.index() {
+                FAILER => "failed for a while",
                 VICTIM => "died, came back",
                 LEAVER => "drained",
                 index if index >= self.backends => "added",
@@ -251,11 +253,9 @@ fn violations(algorithm: Algorithm, record: &Record, phases: &[Phase]) -> Vec<Vi
     violations
 }
 
-fn is_up(backend: Option<&BackendStatus>) -> bool {
-    backend.is_some_and(|backend| backend.ready)
-}
-
-/// The backend that dies and comes back, and the one that is drained, by index.
+/// The backend that fails for a while, the one that dies and comes back, and the one that is
+/// drained, by index.
+const FAILER: usize = 0;
 const VICTIM: usize = 1;
 const LEAVER: usize = 2;
 
@@ -270,4 +270,4 @@ const CLIENTS: usize = 32;
 const MAX_REQUESTS: u64 = 1_000_000;
 
 /// A death is found after two of them.
-const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);

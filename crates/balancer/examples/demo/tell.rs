@@ -33,6 +33,14 @@ impl Teller {
         }
     }
 
+    /// What comes next, in a sentence.
+    pub(crate) fn step(&mut self, title: &str) -> io::Result<()> {
+        match self.output {
+            Output::Text => self.line(format_args!("\n{title}.")),
+            Output::Json => self.line(json!({ "step": title })),
+        }
+    }
+
     /// `what` happened to the backend `index`.
     pub(crate) fn event(
         &mut self,
@@ -44,7 +52,7 @@ impl Teller {
         match self.output {
             Output::Text => {
                 let who = index.map_or_else(String::new, |index| format!("#{index} "));
-                self.line(format_args!("{seconds:>8.3} s  {what:<8} {who}{text}"))
+                self.line(format_args!("{seconds:>8.3} s  {what:<9} {who}{text}"))
             }
             Output::Json => self.line(json!({
                 "t": seconds,
