@@ -55,6 +55,13 @@ pub enum ConfigError {
         /// The most it may be.
         max: u64,
     },
+    /// Something in a configuration of a whole pool, beyond what one option can tell.
+    Invalid {
+        /// The path to the key, such as `discovery[0].file`.
+        key: String,
+        /// What is wrong with it.
+        message: String,
+    },
 }
 
 impl fmt::Display for ConfigError {
@@ -68,6 +75,7 @@ impl fmt::Display for ConfigError {
                 min,
                 max,
             } => write!(f, "{option} is {value}, the limits are {min} to {max}"),
+            Self::Invalid { key, message } => write!(f, "{key}: {message}"),
         }
     }
 }

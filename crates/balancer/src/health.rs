@@ -29,6 +29,8 @@ impl Default for Thresholds {
 
 /// What a backend is taken for until its first check has a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum InitialHealth {
     /// It serves at once.
@@ -69,6 +71,8 @@ pub(crate) enum Probe {
 
 /// What its operator wants of a backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Admin {
     /// It serves as far as its health allows.

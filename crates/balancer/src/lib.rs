@@ -54,6 +54,9 @@ mod board;
 mod builder;
 mod check;
 mod clock;
+#[cfg(feature = "serde")]
+#[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
+pub mod config;
 mod contain;
 pub mod discovery;
 mod drain;
@@ -87,6 +90,9 @@ pub use builder::Builder;
 #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
 pub use check::HttpCheck;
 pub use check::{HealthCheck, TcpCheck};
+#[cfg(feature = "serde")]
+#[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
+pub use config::PoolConfig;
 pub use discovery::{Discovery, Static};
 pub use drain::Drain;
 pub use error::{CheckError, ConfigError, DiscoveryError, ParseAddressError, Part, UpdateError};
@@ -95,7 +101,7 @@ pub use handle::Handle;
 pub use health::{Active, Admin, Condition, InitialHealth, Thresholds};
 pub use lane::Lane;
 pub use load_balancer::LoadBalancer;
-pub use options::Options;
+pub use options::{Options, Order};
 pub use passive::{Consecutive, MaxFails, Passive};
 pub use pick::Pick;
 pub use slow_start::SlowStart;

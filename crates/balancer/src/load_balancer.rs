@@ -92,6 +92,11 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
             passive: options.passive.clone(),
             panic_threshold: options.panic_threshold,
             slow_start: options.slow_start.clone(),
+            admin: options
+                .admin
+                .iter()
+                .map(|(addr, admin)| (addr.identity(), *admin))
+                .collect(),
         };
         let board = Arc::new(Board::new(policy, Clock::start(), builder.listener));
         Self {

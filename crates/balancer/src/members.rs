@@ -7,7 +7,7 @@ use std::time::Duration;
 use selection::{Identity, NodeId, ReadySet};
 
 use crate::contain::contain_now;
-use crate::health::{Condition, Health};
+use crate::health::{Admin, Condition, Health};
 use crate::passive::{Passive, Phase};
 use crate::state::{Mode, State};
 use crate::{Event, InitialHealth, SlowStart};
@@ -19,6 +19,8 @@ pub(crate) struct Policy {
     pub(crate) passive: Passive,
     pub(crate) panic_threshold: u8,
     pub(crate) slow_start: Option<SlowStart>,
+    /// What is wanted of a member as it joins.
+    pub(crate) admin: BTreeMap<Identity, Admin>,
 }
 
 /// Where a member sits in the current snapshot.
@@ -221,9 +223,13 @@ impl Members {
     fn newcomer(&mut self, seat: Seat, joins: bool, now: Duration) -> Member {
         self.stints += 1;
         let ramps = joins && self.policy.slow_start.is_some();
+        let mut health = Health::new(self.policy.initial);
+        if let Some(&admin) = self.policy.admin.get(&seat.state.identity) {
+            health.admin = admin;
+        }
         Member {
             seat,
-            health: Health::new(self.policy.initial),
+            health,
             stint: self.stints,
             ramp_from: ramps.then_some(now),
             since: now,

@@ -37,6 +37,7 @@ fn board(passive: Passive) -> Arc<Board> {
         passive,
         panic_threshold: 0,
         slow_start: None,
+        admin: std::collections::BTreeMap::new(),
     };
     Arc::new(Board::new(policy, Clock::start(), None))
 }

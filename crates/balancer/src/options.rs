@@ -1,8 +1,9 @@
 //! What may be set about a balancer apart from its selector.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::{ConfigError, InitialHealth, Passive, SlowStart};
+use crate::{Address, Admin, ConfigError, InitialHealth, Passive, SlowStart};
 
 /// How often to look, how much at once, and what to do in doubt.
 #[derive(Clone, Debug)]
@@ -34,6 +35,27 @@ pub struct Options {
     pub panic_threshold: u8,
     /// How a backend that comes, or comes back, is eased in. Default: not at all.
     pub slow_start: Option<SlowStart>,
+    /// How the backends of a tier are numbered, which decides ties. Default: by address.
+    pub order: Order,
+    /// What their operator wants of these backends from the moment they join (nginx `down`); what
+    /// is said later, with [`set_admin`](crate::LoadBalancer::set_admin), counts for as long as
+    /// they stay. Default: all others are enabled.
+    pub admin: BTreeMap<Address, Admin>,
+}
+
+/// How the backends of a tier are numbered. The number decides ties: who is first of equals, and
+/// where turns begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Order {
+    /// By address, so that discovery may answer in any order and all processes agree.
+    #[default]
+    Address,
+    /// As discovery lists them: exactly the choice of an nginx with these `server` lines. The same
+    /// set in another order is then a change.
+    Listed,
 }
 
 impl Default for Options {
@@ -48,6 +70,8 @@ impl Default for Options {
             passive: Passive::Off,
             panic_threshold: 0,
             slow_start: None,
+            order: Order::Address,
+            admin: BTreeMap::new(),
         }
     }
 }
@@ -129,6 +153,19 @@ impl Options {
             slow_start: Some(slow_start),
             ..self
         }
+    }
+
+    /// With this [`order`](Self::order).
+    #[must_use]
+    pub fn order(self, order: Order) -> Self {
+        Self { order, ..self }
+    }
+
+    /// With this backend joining in this state: [`admin`](Self::admin).
+    #[must_use]
+    pub fn admin(mut self, addr: impl Into<Address>, admin: Admin) -> Self {
+        self.admin.insert(addr.into(), admin);
+        self
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {

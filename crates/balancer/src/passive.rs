@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// How failed requests take a backend out of rotation for a while.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Passive {
     /// Not at all.
@@ -29,15 +31,19 @@ pub enum Passive {
 /// nginx 1.31, `ngx_http_upstream_round_robin.c`: `ngx_http_upstream_get_peer`,
 /// `ngx_http_upstream_free_round_robin_peer`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 #[non_exhaustive]
 pub struct MaxFails {
     /// The failures that take it out; 0 = never. Default: 1.
     pub max_fails: u32,
     /// For how long. Default: 10 s.
+    #[cfg_attr(feature = "serde", serde(with = "crate::config::period"))]
     pub fail_timeout: Duration,
     /// The resolution of time. nginx counts in whole seconds, so that a backend that failed in
     /// second s is out until second s + `fail_timeout` + 1: one second reproduces that. Default:
     /// zero, which is exact.
+    #[cfg_attr(feature = "serde", serde(with = "crate::config::period"))]
     pub tick: Duration,
 }
 
@@ -85,17 +91,22 @@ impl MaxFails {
 /// Envoy's outlier detection (`consecutive_5xx`, `base_ejection_time`, `max_ejection_percent`),
 /// with a trial request in place of a full return.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 #[non_exhaustive]
 pub struct Consecutive {
     /// The failures in a row that eject; 0 acts like 1. Default: 5.
     pub failures: u32,
     /// The length of a first ejection. Default: 30 s.
+    #[cfg_attr(feature = "serde", serde(with = "crate::config::period::positive"))]
     pub base: Duration,
     /// The longest ejection. Default: 300 s.
+    #[cfg_attr(feature = "serde", serde(with = "crate::config::period"))]
     pub max: Duration,
     /// The most backends, in percent of those that could be picked otherwise, that may be ejected
     /// at once, the one in question included: 50 spares the only backend, and two of three.
     /// Default: 50.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "crate::config::percent"))]
     pub max_ejection_percent: u8,
 }
 

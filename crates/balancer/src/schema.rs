@@ -82,7 +82,6 @@ struct Entry {
 }
 
 /// Where a text is wrong, and how.
-#[cfg(any(feature = "file", feature = "etcd"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// Counted from 1.
@@ -96,7 +95,6 @@ pub(crate) struct Fault {
 }
 
 /// Reads TOML.
-#[cfg(feature = "file")]
 pub(crate) fn from_toml<T: de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| fault_at(bytes, error.valid_up_to(), String::new(), &error))?;
@@ -108,7 +106,6 @@ pub(crate) fn from_toml<T: de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Faul
     serde_path_to_error::deserialize(parsed).map_err(|error| fault(key_of(&error), error.inner()))
 }
 
-#[cfg(feature = "file")]
 fn fault_at(text: &[u8], start: usize, key: String, message: &dyn std::fmt::Display) -> Fault {
     let before = text.get(..start).unwrap_or(text);
     let newlines = before.iter().filter(|&&byte| byte == b'\n').count();
@@ -122,7 +119,6 @@ fn fault_at(text: &[u8], start: usize, key: String, message: &dyn std::fmt::Disp
 }
 
 /// Reads JSON.
-#[cfg(any(feature = "file", feature = "etcd"))]
 pub(crate) fn from_json<T: de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
     let fault = |key: String, error: &serde_json::Error| {
         let (line, column) = (error.line(), error.column());
@@ -143,7 +139,6 @@ pub(crate) fn from_json<T: de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Faul
     Ok(value)
 }
 
-#[cfg(any(feature = "file", feature = "etcd"))]
 fn key_of<E>(error: &serde_path_to_error::Error<E>) -> String {
     match error.path().to_string() {
         path if path == "." => String::new(),

@@ -13,11 +13,21 @@ use std::time::Duration;
 /// it; requests without a key are drawn at random. A request that no other backend can take is
 /// never refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 #[non_exhaustive]
 pub struct SlowStart {
     /// How long it takes; longer than zero.
+    #[cfg_attr(feature = "serde", serde(with = "crate::config::period::positive"))]
     pub window: Duration,
     /// The share to begin with, in percent; 1 to 100. Default: 10 (Envoy).
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            default = "start_percent",
+            deserialize_with = "crate::config::percent_from_one"
+        )
+    )]
     pub start_percent: u8,
 }
 
@@ -27,7 +37,7 @@ impl SlowStart {
     pub fn new(window: Duration) -> Self {
         Self {
             window,
-            start_percent: 10,
+            start_percent: START_PERCENT,
         }
     }
 
@@ -75,6 +85,14 @@ pub(crate) fn hash(salt: u64, bytes: &[u8]) -> u64 {
     let hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     hash ^ hash >> 31
 }
+
+#[cfg(feature = "serde")]
+fn start_percent() -> u8 {
+    START_PERCENT
+}
+
+/// As Envoy's `min_weight_percent`.
+const START_PERCENT: u8 = 10;
 
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;

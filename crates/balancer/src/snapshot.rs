@@ -12,7 +12,7 @@ use crate::board::Board;
 use crate::members::Seat;
 use crate::state::{Mode, State, mode_of};
 use crate::walk::{Query, Walk};
-use crate::{Backend, Pick, Tier};
+use crate::{Backend, Order, Pick, Tier};
 
 /// Makes a selector over a set of nodes, with the config that was given once.
 pub(crate) struct Maker<S: ?Sized> {
@@ -186,32 +186,50 @@ impl fmt::Debug for Entry {
 /// What discovery found, merged and in the order in which nodes are numbered.
 #[derive(Debug)]
 pub(crate) struct Found {
-    backends: BTreeMap<Identity, Backend>,
+    backends: Vec<(Identity, Backend)>,
+    places: BTreeMap<Identity, usize>,
 }
 
 impl Found {
     /// The same address twice is one backend: weights added, the rest is that of the first.
-    pub(crate) fn new(discovered: Vec<Backend>) -> Self {
-        let mut backends = BTreeMap::<Identity, Backend>::new();
+    pub(crate) fn new(discovered: Vec<Backend>, order: Order) -> Self {
+        let mut backends = Vec::<(Identity, Backend)>::with_capacity(discovered.len());
+        let mut places = BTreeMap::new();
         for backend in discovered {
-            backends
-                .entry(backend.addr.identity())
-                .and_modify(|first| first.weight = first.weight.saturating_add(backend.weight))
-                .or_insert(backend);
+            let identity = backend.addr.identity();
+            let place = *places.entry(identity.clone()).or_insert(backends.len());
+            match backends.get_mut(place) {
+                Some((_, first)) => first.weight = first.weight.saturating_add(backend.weight),
+                None => backends.push((identity, backend)),
+            }
         }
-        Self { backends }
+        if order == Order::Address {
+            backends.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+            for (place, (identity, _)) in backends.iter().enumerate() {
+                places.insert(identity.clone(), place);
+            }
+        }
+        Self { backends, places }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.backends.len()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Identity, &Backend)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(Identity, Backend)> {
         self.backends.iter()
     }
 
     pub(crate) fn get(&self, identity: &Identity) -> Option<&Backend> {
-        self.backends.get(identity)
+        let (_, backend) = self.backends.get(*self.places.get(identity)?)?;
+        Some(backend)
+    }
+
+    /// In the order of the entries of a snapshot.
+    pub(crate) fn by_tier(&self) -> Vec<&(Identity, Backend)> {
+        let mut sorted: Vec<_> = self.iter().collect();
+        sorted.sort_by_key(|(_, backend)| backend.tier);
+        sorted
     }
 
     /// The tiers that serve these backends. A tier whose backends are as they were keeps its
@@ -248,8 +266,9 @@ impl<S: Selector + ?Sized> TierSnapshot<S> {
         let public = match previous {
             Some(tier) if tier.selects_like(&seats) => tier.public.clone(),
             _ => {
-                let nodes =
-                    NodeSet::new(seats.iter().map(|(backend, state)| node(backend, state)))?;
+                // Merged and sorted before, if they were to be.
+                let nodes = seats.iter().map(|(backend, state)| node(backend, state));
+                let nodes = NodeSet::in_order(nodes)?;
                 let previous = previous.map(|tier| &tier.public);
                 maker.tier(number, nodes, previous)?
             }

@@ -11,7 +11,7 @@ use selection::{Consistent, Selector};
 
 use crate::contain::{contain, message};
 use crate::snapshot::{Found, Snapshot, TierSnapshot};
-use crate::{Address, LoadBalancer, Part, UpdateError};
+use crate::{Address, Backend, LoadBalancer, Part, UpdateError};
 
 /// What an update changed.
 #[derive(Clone, Default)]
@@ -24,7 +24,8 @@ pub struct Update {
     pub added: Vec<Address>,
     /// Backends that are no members any more.
     pub removed: Vec<Address>,
-    /// Members whose weight, tier, ring name or limit is another.
+    /// Members whose weight, tier, ring name or limit is another; or whose number, where
+    /// [`Order::Listed`](crate::Order::Listed) is all that an update changes.
     pub changed: Vec<Address>,
     /// How long discovery took.
     pub discovery: Duration,
@@ -151,10 +152,11 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
 
     async fn discover(&self) -> Result<Found, UpdateError> {
         let answer = contain(self.discovery.discover()).await;
-        let found = Found::new(answer.map_err(|message| UpdateError::Panicked {
+        let answer = answer.map_err(|message| UpdateError::Panicked {
             part: Part::Discovery,
             message,
-        })??);
+        })??;
+        let found = Found::new(answer, self.options.order);
         let min = self.options.min_backends;
         if found.len() < min {
             let found = found.len();
@@ -231,9 +233,12 @@ fn compare<S: Selector + ?Sized>(previous: &Snapshot<S>, found: &Found) -> Updat
             Some(_) => {}
         }
     }
-    let is_new = |(identity, _): &(_, _)| !known.contains_key(identity);
+    let is_new = |(identity, _): &&(_, Backend)| !known.contains_key(identity);
     let added = found.iter().filter(is_new);
     update.added = added.map(|(_, backend)| backend.addr.clone()).collect();
+    if update.is_unchanged() {
+        update.changed = moved(previous, found);
+    }
     update
 }
 
@@ -244,4 +249,14 @@ fn has_ext_of<S: Selector + ?Sized>(snapshot: &Snapshot<S>, found: &Found) -> bo
         let found = found.get(&entry.state.identity);
         found.is_some_and(|backend| backend.has_ext_of(&entry.backend))
     })
+}
+
+/// Those that have another number than before; of a set that is sorted, none.
+fn moved<S: Selector + ?Sized>(previous: &Snapshot<S>, found: &Found) -> Vec<Address> {
+    let found = found.by_tier().into_iter();
+    found
+        .zip(previous.entries())
+        .filter(|((identity, _), entry)| *identity != entry.state.identity)
+        .map(|((_, backend), _)| backend.addr.clone())
+        .collect()
 }

@@ -48,9 +48,13 @@ impl HttpCheck {
     ///
     /// [`InvalidUri`] if `path` is not a path, with a query or without.
     pub fn new(path: &str) -> Result<Self, InvalidUri> {
-        Ok(Self {
+        Ok(Self::with_path(path.parse()?))
+    }
+
+    pub(crate) fn with_path(path: PathAndQuery) -> Self {
+        Self {
             method: Method::GET,
-            path: path.parse()?,
+            path,
             host: None,
             statuses: vec![200..=299],
             contains: None,
@@ -59,7 +63,7 @@ impl HttpCheck {
             timeout: Duration::from_secs(1),
             thresholds: Thresholds::default(),
             idle: None,
-        })
+        }
     }
 
     /// With another method, such as `HEAD` or `OPTIONS`.
@@ -74,8 +78,12 @@ impl HttpCheck {
     ///
     /// [`InvalidHeaderValue`] if `host` cannot be the value of a header.
     pub fn host(self, host: &str) -> Result<Self, InvalidHeaderValue> {
-        let host = Some(HeaderValue::from_str(host)?);
-        Ok(Self { host, ..self })
+        Ok(self.host_header(HeaderValue::from_str(host)?))
+    }
+
+    pub(crate) fn host_header(self, host: HeaderValue) -> Self {
+        let host = Some(host);
+        Self { host, ..self }
     }
 
     /// With these statuses in place of 200 to 299.

@@ -50,7 +50,8 @@ pub struct File {
 }
 
 /// How a list of backends is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Format {
     /// TOML 1.1.

@@ -17,16 +17,16 @@ use crate::server::{Server, free_port, is_installed, started};
 use crate::support::text;
 
 /// dnsmasq over a hosts file and options for SRV records, authoritative for `test.`.
-struct NameServer {
+pub(crate) struct NameServer {
     /// Before the folder, which goes after it.
     server: Option<Server>,
     folder: Folder,
-    addr: SocketAddr,
+    pub(crate) addr: SocketAddr,
 }
 
 impl NameServer {
     /// `None` if there is no dnsmasq.
-    fn start(test: &str, hosts: &str, services: &[&str]) -> Option<Self> {
+    pub(crate) fn start(test: &str, hosts: &str, services: &[&str]) -> Option<Self> {
         if !is_installed("dnsmasq", "dnsmasq-base") {
             return None;
         }

@@ -6,6 +6,8 @@
     reason = "tests: a surprise is a failure, services run beside them, and paused time is asked how much of it has passed"
 )]
 
+#[cfg(all(feature = "dns", feature = "etcd"))]
+mod config;
 #[cfg(feature = "dns")]
 mod dns;
 #[cfg(feature = "etcd")]

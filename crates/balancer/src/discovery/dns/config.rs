@@ -35,6 +35,8 @@ pub struct DnsConfig {
 
 /// Kinds of addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Family {
     /// A and AAAA records. Both questions must be answered; that there are no records of one kind
@@ -49,6 +51,8 @@ pub enum Family {
 
 /// What the word of a name server means that a name does not exist, or has no such records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Absent {
     /// An error: the last good set serves on. A mistake in a zone does not empty the pool.
@@ -148,7 +152,7 @@ impl DnsConfig {
         builder.build().map_err(|cause| cause.to_string())
     }
 
-    fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         if self.timeout.is_zero() {
             return Err("timeout is 0, it must be longer".to_owned());
         }
