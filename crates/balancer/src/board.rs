@@ -11,24 +11,30 @@ use tracing::{error, info};
 
 use crate::clock::Clock;
 use crate::contain::contain_now;
-use crate::health::{Active, Admin, Condition, Probe};
-use crate::members::{Members, Policy, Seat};
+use crate::health::{Active, Admin, Condition, Health, Probe};
+use crate::member::{Member, Seat, Standing};
+use crate::members::{Members, Own, Policy};
 use crate::passive::{Phase, Picked};
-use crate::state::{Mode, State};
+use crate::pool::{Pool, PoolId};
+use crate::state::State;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
-use crate::{Event, SlowStart, Thresholds};
+use crate::{Cause, Event, SlowStart, Thresholds};
 
-/// The members and their health, behind the writer lock.
+/// The members and their health, behind the writer lock: of one balancer, or of several that share
+/// the health of their backends.
 ///
 /// Whatever changes who may be picked (an update, a check, the outcome of a request, an operator)
-/// changes it here, under the one lock, and in the bits of the snapshot that is current at that
-/// moment. So a flip can never land in a snapshot that is just being replaced and be lost. A
-/// request comes here only if its backend failed, or has of late.
+/// changes it here, under the one lock, and in the bits of the snapshots that are current at that
+/// moment. So a flip can never land in a snapshot that is just being replaced and be lost, and it
+/// reaches all balancers in one step. A request comes here only if its backend failed, or has of
+/// late.
 pub(crate) struct Board {
     pub(crate) clock: Clock,
     /// Whether outcomes matter.
     pub(crate) is_passive: bool,
     pub(crate) slow_start: Option<SlowStart>,
+    /// Whether it may have several balancers.
+    pub(crate) is_shared: bool,
     members: Mutex<Members>,
     /// The time, in nanoseconds, of the next thing that happens by itself, such as the end of an
     /// ejection; `u64::MAX` if there is none. Relaxed: whoever reads it late is late by that much.
@@ -37,8 +43,7 @@ pub(crate) struct Board {
     turns: AtomicU64,
     /// Counts publications, for those who follow the membership.
     published: watch::Sender<u64>,
-    listener: Option<Box<Listener>>,
-    /// Whether somebody is telling the listener; it tells what comes up meanwhile, too.
+    /// Whether somebody is telling the listeners; it tells what comes up meanwhile, too.
     telling: AtomicBool,
 }
 
@@ -50,24 +55,63 @@ pub(crate) struct Verdict {
     pub(crate) admin: Admin,
     pub(crate) active: Active,
     pub(crate) condition: Condition,
-    pub(crate) stint: u64,
     pub(crate) since: Duration,
-    pub(crate) reason: Option<Arc<str>>,
+    pub(crate) why: Option<(Cause, Arc<str>)>,
+}
+
+impl From<&Member> for Verdict {
+    fn from(member: &Member) -> Self {
+        Self {
+            admin: member.health.admin,
+            active: member.health.active(),
+            condition: member.health.condition(),
+            since: member.since,
+            why: member.why.clone(),
+        }
+    }
 }
 
 impl Board {
-    pub(crate) fn new(policy: Policy, clock: Clock, listener: Option<Box<Listener>>) -> Self {
+    /// Of one balancer.
+    pub(crate) fn new(policy: Policy, clock: Clock) -> Self {
         Self {
             clock,
             is_passive: !policy.passive.is_off(),
             slow_start: policy.slow_start.clone(),
+            is_shared: false,
             members: Mutex::new(Members::new(policy)),
             next_due: AtomicU64::new(u64::MAX),
             turns: AtomicU64::new(0),
             published: watch::Sender::new(0),
-            listener,
             telling: AtomicBool::new(false),
         }
+    }
+
+    /// Of several.
+    pub(crate) fn shared(policy: Policy, clock: Clock) -> Self {
+        Self {
+            is_shared: true,
+            ..Self::new(policy, clock)
+        }
+    }
+
+    /// One more balancer.
+    pub(crate) fn join(self: &Arc<Self>, own: Own) -> Arc<Pool> {
+        let (id, panicking) = self.lock().join(own);
+        Arc::new(Pool::new(id, Arc::clone(self), panicking))
+    }
+
+    /// A balancer is no more.
+    pub(crate) fn leave(&self, pool: PoolId) {
+        let mut members = self.lock();
+        members.leave(pool, self.clock.now()).close();
+        self.release(members);
+        self.tell_publication();
+    }
+
+    /// The rules of health.
+    pub(crate) fn policy(&self) -> Policy {
+        self.lock().policy.clone()
     }
 
     /// Follows the publications.
@@ -96,24 +140,33 @@ impl Board {
         &self,
         identities: impl Iterator<Item = &'a Identity>,
     ) -> BTreeMap<Identity, Arc<State>> {
-        let members = self.lock();
+        let mut members = self.lock();
         identities
             .map(|identity| (identity.clone(), members.state(identity)))
             .collect()
     }
 
-    /// Makes `seats` the current ones and lets `publish` make their snapshot the current one, both
-    /// under the lock.
-    pub(crate) fn seat(&self, seats: Vec<Seat>, publish: impl FnOnce()) {
+    /// Makes `seats` the current ones of this balancer and lets `publish` make their snapshot the
+    /// current one, both under the lock.
+    pub(crate) fn seat(&self, pool: PoolId, seats: Vec<Seat>, publish: impl FnOnce()) {
         let mut members = self.lock();
-        let left = members.seat(seats, self.clock.now());
+        let left = members.seat(pool, seats, self.clock.now());
         publish();
-        // A request that finds one of these closed is sure to find the new snapshot.
-        for state in left {
-            state.set_mode(Mode::Closed);
-        }
+        left.close();
         self.release(members);
-        self.published.send_modify(|count| *count += 1);
+        self.tell_publication();
+    }
+
+    /// Which members this balancer is to check, and the stint of each. No other will, until it
+    /// stops or they leave.
+    pub(crate) fn take_checks(&self, pool: PoolId) -> BTreeMap<Identity, u64> {
+        self.lock().take_checks(pool)
+    }
+
+    /// This balancer checks nothing any more; others may.
+    pub(crate) fn leave_checks(&self, pool: PoolId) {
+        self.lock().leave_checks(pool);
+        self.tell_publication();
     }
 
     /// Counts the result of a check of the member that had this stint. It is of no account if that
@@ -131,75 +184,90 @@ impl Board {
             .get(identity)
             .is_some_and(|member| member.stint == stint)
         {
-            members.change(identity, now, reason, |health, _, _| {
+            members.change(identity, now, (Cause::Active, reason), |health, _, _| {
                 health.probed(probe, thresholds);
             });
         }
         self.release(members);
     }
 
-    /// Sets what the operator wants of a member; returns its state if it is one.
-    pub(crate) fn set_admin(&self, identity: &Identity, admin: Admin) -> Option<Arc<State>> {
+    /// Sets what the operator wants of a member of this balancer; returns its state if it is one.
+    pub(crate) fn set_admin(
+        &self,
+        pool: PoolId,
+        identity: &Identity,
+        admin: Admin,
+    ) -> Option<Arc<State>> {
         let now = self.clock.now();
         let mut members = self.lock();
-        let is_member = members.change(identity, now, &"operator", |health, _, _| {
-            health.admin = admin;
-        });
-        let state = is_member.map(|()| members.state(identity));
+        let member = members.get(identity).filter(|member| member.is_of(pool));
+        let state = member.map(|member| Arc::clone(&member.state));
+        if state.is_some() {
+            members.change(
+                identity,
+                now,
+                (Cause::Admin, &"operator"),
+                |health, _, _| {
+                    health.admin = admin;
+                },
+            );
+        }
         self.release(members);
         state
     }
 
     /// A request on this member was answered.
     pub(crate) fn succeeded(&self, identity: &Identity, picked: Picked) {
-        let now = self.clock.now();
-        let mut members = self.lock();
-        members.change(
+        self.judge(
             identity,
-            now,
             &"a request succeeded",
-            |health, policy, _| {
+            |health, policy, now, _| {
                 health.record.succeeded(&policy.passive, now, picked);
             },
         );
-        self.release(members);
     }
 
     /// A request on this member failed.
     pub(crate) fn failed(&self, identity: &Identity, picked: Picked, reason: &dyn fmt::Display) {
-        let now = self.clock.now();
-        let mut members = self.lock();
-        members.change(identity, now, reason, |health, policy, standing| {
+        self.judge(identity, reason, |health, policy, now, standing| {
             let rule = &policy.passive;
-            let may_eject = || rule.may_eject(standing.ejected, standing.selectable);
+            let may_eject = || standing.may_eject(rule);
             health.record.failed(rule, now, picked, may_eject);
         });
-        self.release(members);
     }
 
     /// A request takes the trial of this member.
     pub(crate) fn trial_taken(&self, identity: &Identity) {
-        let now = self.clock.now();
-        let mut members = self.lock();
-        members.change(
+        self.judge(
             identity,
-            now,
             &"the trial is under way",
-            |health, policy, _| {
+            |health, policy, now, _| {
                 if health.record.phase() == Phase::Trial {
                     health.record.take_trial(&policy.passive, now);
                 }
             },
         );
-        self.release(members);
     }
 
     /// The request that took the trial of this member was given up.
     pub(crate) fn trial_given_back(&self, identity: &Identity) {
+        self.judge(identity, &"the trial was given up", |health, _, _, _| {
+            health.record.give_back_trial();
+        });
+    }
+
+    /// Counts what became of a request on this member.
+    fn judge(
+        &self,
+        identity: &Identity,
+        reason: &dyn fmt::Display,
+        change: impl FnOnce(&mut Health, &Policy, Duration, Standing<'_>),
+    ) {
         let now = self.clock.now();
         let mut members = self.lock();
-        members.change(identity, now, &"the trial was given up", |health, _, _| {
-            health.record.give_back_trial();
+        let why = (Cause::Passive, reason);
+        members.change(identity, now, why, |health, policy, standing| {
+            change(health, policy, now, standing);
         });
         self.release(members);
     }
@@ -221,21 +289,12 @@ impl Board {
         self.release(members);
     }
 
-    /// What is known of each member.
-    pub(crate) fn verdicts(&self) -> (BTreeMap<Identity, Verdict>, bool) {
+    /// What is known of each member of this balancer.
+    pub(crate) fn verdicts(&self, pool: PoolId) -> BTreeMap<Identity, Verdict> {
         let members = self.lock();
-        let verdicts = members.iter().map(|(identity, member)| {
-            let verdict = Verdict {
-                admin: member.health.admin,
-                active: member.health.active(),
-                condition: member.health.condition(),
-                stint: member.stint,
-                since: member.since,
-                reason: member.reason.clone(),
-            };
-            (identity.clone(), verdict)
-        });
-        (verdicts.collect(), members.is_panicking())
+        let own = members.iter().filter(|(_, member)| member.is_of(pool));
+        own.map(|(identity, member)| (identity.clone(), member.into()))
+            .collect()
     }
 
     /// No code of the user's runs under the lock, so that nothing is expected to panic there.
@@ -259,7 +318,7 @@ impl Board {
     /// One at a time: what comes up while another tells is told by that one.
     fn tell(&self) {
         while !self.telling.swap(true, Ordering::SeqCst) {
-            while let Some(event) = self.next_event() {
+            while let Some((event, listeners)) = self.next_flip() {
                 info!(
                     backend = %event.backend,
                     from = %event.from,
@@ -267,10 +326,10 @@ impl Board {
                     reason = %event.reason,
                     "backend changed",
                 );
-                if let Some(listener) = &self.listener
-                    && let Err(message) = contain_now(|| listener(&event))
-                {
-                    error!(%message, "an event listener panicked");
+                for listener in listeners {
+                    if let Err(message) = contain_now(|| listener(&event)) {
+                        error!(%message, "an event listener panicked");
+                    }
                 }
             }
             self.telling.store(false, Ordering::SeqCst);
@@ -281,8 +340,12 @@ impl Board {
         }
     }
 
-    fn next_event(&self) -> Option<Event> {
-        self.lock().outbox.pop_front()
+    fn next_flip(&self) -> Option<(Event, Vec<Arc<Listener>>)> {
+        self.lock().next_flip()
+    }
+
+    fn tell_publication(&self) {
+        self.published.send_modify(|count| *count += 1);
     }
 }
 

@@ -8,7 +8,7 @@ use selection::{Build, BuildError, NodeSet, Selector};
 
 use crate::board::Listener;
 use crate::snapshot::{BuildFn, Maker};
-use crate::{ConfigError, Discovery, Event, HealthCheck, LoadBalancer, Options};
+use crate::{ConfigError, Discovery, Event, HealthCheck, LoadBalancer, Options, SharedHealth};
 
 /// A balancer in the making.
 pub struct Builder<S: ?Sized> {
@@ -16,7 +16,8 @@ pub struct Builder<S: ?Sized> {
     pub(crate) maker: Maker<S>,
     pub(crate) check: Option<Arc<dyn HealthCheck>>,
     pub(crate) options: Options,
-    pub(crate) listener: Option<Box<Listener>>,
+    pub(crate) listener: Option<Arc<Listener>>,
+    pub(crate) shared_health: Option<SharedHealth>,
 }
 
 impl<S: Build> Builder<S> {
@@ -109,7 +110,16 @@ impl<S: Selector + ?Sized> Builder<S> {
     #[must_use]
     pub fn on_event(self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         Self {
-            listener: Some(Box::new(listener)),
+            listener: Some(Arc::new(listener)),
+            ..self
+        }
+    }
+
+    /// With the health of its backends shared with the other balancers that are given `health`.
+    #[must_use]
+    pub fn shared_health(self, health: &SharedHealth) -> Self {
+        Self {
+            shared_health: Some(health.clone()),
             ..self
         }
     }
@@ -119,10 +129,14 @@ impl<S: Selector + ?Sized> Builder<S> {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] if an option is out of its limits, or the selector cannot be built with its
-    /// config over no nodes at all.
+    /// [`ConfigError`] if an option is out of its limits or not that of the
+    /// [shared health](Self::shared_health), or the selector cannot be built with its config over
+    /// no nodes at all.
     pub fn build(self) -> Result<LoadBalancer<S>, ConfigError> {
         self.options.check()?;
+        if let Some(health) = &self.shared_health {
+            health.check(&self.options)?;
+        }
         self.maker.tier(0, NodeSet::default(), None)?;
         Ok(LoadBalancer::from_builder(self))
     }
@@ -141,6 +155,7 @@ impl<S: Selector + ?Sized> Builder<S> {
             check: None,
             options: Options::default(),
             listener: None,
+            shared_health: None,
         }
     }
 }

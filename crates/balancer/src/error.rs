@@ -62,6 +62,11 @@ pub enum ConfigError {
         /// What is wrong with it.
         message: String,
     },
+    /// An option that is not that of the health which is shared.
+    NotShared {
+        /// The option.
+        option: &'static str,
+    },
 }
 
 impl fmt::Display for ConfigError {
@@ -76,6 +81,9 @@ impl fmt::Display for ConfigError {
                 max,
             } => write!(f, "{option} is {value}, the limits are {min} to {max}"),
             Self::Invalid { key, message } => write!(f, "{key}: {message}"),
+            Self::NotShared { option } => {
+                write!(f, "{option} is another than that of the shared health")
+            }
         }
     }
 }

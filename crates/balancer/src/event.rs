@@ -2,7 +2,7 @@
 
 use selection::Identity;
 
-use crate::Condition;
+use crate::{Cause, Condition};
 
 /// A backend has become fit, or unfit, for requests.
 ///
@@ -17,6 +17,8 @@ pub struct Event {
     pub from: Condition,
     /// What it is fit for.
     pub to: Condition,
+    /// What made it so.
+    pub cause: Cause,
     /// Why, for people to read.
     pub reason: String,
 }

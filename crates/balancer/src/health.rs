@@ -118,6 +118,28 @@ impl fmt::Display for Condition {
     }
 }
 
+/// Which of the three a change of [`Condition`] came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    /// What its operator wants.
+    Admin,
+    /// Its health checks.
+    Active,
+    /// What became of requests, or the time that has passed since: [`Passive`](crate::Passive).
+    Passive,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Admin => "admin",
+            Self::Active => "active",
+            Self::Passive => "passive",
+        })
+    }
+}
+
 /// The health of one backend: administrative x active x passive.
 #[derive(Clone, Debug)]
 pub(crate) struct Health {

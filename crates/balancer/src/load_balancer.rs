@@ -10,13 +10,15 @@ use selection::{Build, BuildError, NodeSet, Selector};
 use crate::board::Board;
 use crate::clock::Clock;
 use crate::health::Admin;
-use crate::members::Policy;
+use crate::members::Own;
+use crate::pool::Pool;
 use crate::snapshot::{Maker, Snapshot};
+use crate::state::State;
 use crate::update::Updates;
 use crate::walk::{Query, Walk};
 use crate::{
     Address, Attempts, Backend, Builder, ConfigError, Discovery, Drain, Handle, HealthCheck, Lane,
-    Options, Pick, Tier,
+    Options, Pick, SharedHealth, Tier,
 };
 
 /// Backends from discovery, filtered by health, chosen among by `S`.
@@ -30,7 +32,7 @@ use crate::{
 /// nginx's smooth round robin, whose turns are one shared state, and what rests on it.
 pub struct LoadBalancer<S: Selector + ?Sized> {
     pub(crate) snapshot: ArcSwap<Snapshot<S>>,
-    pub(crate) board: Arc<Board>,
+    pub(crate) pool: Arc<Pool>,
     pub(crate) discovery: Arc<dyn Discovery>,
     pub(crate) check: Option<Arc<dyn HealthCheck>>,
     pub(crate) options: Options,
@@ -87,21 +89,21 @@ impl LoadBalancer<dyn Selector> {
 impl<S: Selector + ?Sized> LoadBalancer<S> {
     pub(crate) fn from_builder(builder: Builder<S>) -> Self {
         let options = &builder.options;
-        let policy = Policy {
-            initial: options.initial_health,
-            passive: options.passive.clone(),
+        let board = match builder.shared_health {
+            Some(SharedHealth { board }) => board,
+            None => Arc::new(Board::new(options.policy(), Clock::start())),
+        };
+        let admin = options.admin.iter();
+        let pool = board.join(Own {
             panic_threshold: options.panic_threshold,
-            slow_start: options.slow_start.clone(),
-            admin: options
-                .admin
-                .iter()
+            admin: admin
                 .map(|(addr, admin)| (addr.identity(), *admin))
                 .collect(),
-        };
-        let board = Arc::new(Board::new(policy, Clock::start(), builder.listener));
+            listener: builder.listener,
+        });
         Self {
-            snapshot: ArcSwap::from_pointee(Snapshot::empty(Arc::clone(&board))),
-            board,
+            snapshot: ArcSwap::from_pointee(Snapshot::empty(Arc::clone(&pool))),
+            pool,
             discovery: builder.discovery,
             check: builder.check,
             options: builder.options,
@@ -169,15 +171,14 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
     ///
     /// Requests in flight go on in any case.
     pub fn set_admin(&self, addr: &Address, admin: Admin) -> bool {
-        self.board.set_admin(&addr.identity(), admin).is_some()
+        self.set_state(addr, admin).is_some()
     }
 
     /// Lets a backend run empty: no new picks from now on. `None` if it is no member.
     ///
     /// [`Drain::drained`] returns once its last request has ended.
     pub fn drain(&self, addr: &Address) -> Option<Drain> {
-        let state = self.board.set_admin(&addr.identity(), Admin::Drain);
-        state.map(Drain::new)
+        self.set_state(addr, Admin::Drain).map(Drain::new)
     }
 
     /// Counts the changes of members, weights, tiers and ring names so far.
@@ -190,7 +191,7 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
     ///
     /// For those who follow the members. Of several changes in a row only the last may be seen.
     pub async fn generation_after(&self, seen: u64) -> u64 {
-        let mut publications = self.board.publications();
+        let mut publications = self.pool.board.publications();
         loop {
             let generation = self.generation();
             if generation != seen {
@@ -225,23 +226,35 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
     #[cold]
     pub(crate) fn select_with_care(&self, query: Query<'_>) -> Option<Pick> {
         for _ in 0..MAX_LOOKS {
-            let turns = self.board.turns();
+            let turns = self.pool.board.turns();
             let found = Walk::default().next(&self.snapshot.load(), query);
-            if found.is_some() || self.board.turns() == turns {
+            if found.is_some() || self.pool.board.turns() == turns {
                 return found;
             }
         }
         None
     }
 
-    /// The snapshot, and which stint its members are in. What leaves or comes between the two
-    /// looks has its own publication, and is seen by the next call.
-    pub(crate) fn members(&self) -> (Arc<Snapshot<S>>, BTreeMap<selection::Identity, u64>) {
-        let (verdicts, _) = self.board.verdicts();
-        let stints = verdicts
-            .into_iter()
-            .map(|(identity, verdict)| (identity, verdict.stint));
-        (self.snapshot.load_full(), stints.collect())
+    /// The snapshot, and which of its members this balancer is to check, in which stint of theirs.
+    /// What leaves or comes between the two looks has its own publication, and is seen by the next
+    /// call.
+    pub(crate) fn targets(&self) -> (Arc<Snapshot<S>>, BTreeMap<selection::Identity, u64>) {
+        let stints = self.pool.board.take_checks(self.pool.id);
+        (self.snapshot.load_full(), stints)
+    }
+
+    fn set_state(&self, addr: &Address, admin: Admin) -> Option<Arc<State>> {
+        let Pool { id, board, .. } = &*self.pool;
+        board.set_admin(*id, &addr.identity(), admin)
+    }
+}
+
+impl<S: Selector + ?Sized> Drop for LoadBalancer<S> {
+    /// Those that share the health of its backends have them for themselves now.
+    fn drop(&mut self) {
+        if self.pool.board.is_shared {
+            self.pool.board.leave(self.pool.id);
+        }
     }
 }
 

@@ -1,92 +1,78 @@
-//! The members and their health, as they stand under the writer lock. Pure; `now` is passed in.
+//! The members of all balancers of a board, and their health, as they stand under the writer lock.
+//! Pure; `now` is passed in.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use selection::{Identity, NodeId, ReadySet};
+use selection::Identity;
 
+use crate::board::Listener;
 use crate::contain::contain_now;
-use crate::health::{Admin, Condition, Health};
-use crate::passive::{Passive, Phase};
+use crate::health::{Admin, Health};
+use crate::member::{Member, Place, Seat, Standing};
+use crate::passive::Passive;
+use crate::pool::{Panicking, PoolId, Stay};
 use crate::state::{Mode, State};
-use crate::{Event, InitialHealth, SlowStart};
+use crate::sync::{AtomicBool, Ordering};
+use crate::tally::{Share, Tally};
+use crate::{Cause, Event, InitialHealth, SlowStart};
 
-/// How the members are judged; given once.
-#[derive(Clone, Debug)]
+/// How the members are judged; given once, for all balancers.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Policy {
     pub(crate) initial: InitialHealth,
     pub(crate) passive: Passive,
-    pub(crate) panic_threshold: u8,
     pub(crate) slow_start: Option<SlowStart>,
-    /// What is wanted of a member as it joins.
-    pub(crate) admin: BTreeMap<Identity, Admin>,
 }
 
-/// Where a member sits in the current snapshot.
-#[derive(Clone, Debug)]
-pub(crate) struct Seat {
-    pub(crate) state: Arc<State>,
-    pub(crate) ready: Arc<ReadySet>,
-    pub(crate) node: NodeId,
-    pub(crate) tier: u8,
-    pub(crate) weight: u32,
-}
-
-/// The members of the current snapshot.
+/// The members of the current snapshots.
 #[derive(Debug)]
 pub(crate) struct Members {
     pub(crate) policy: Policy,
+    parties: BTreeMap<PoolId, Party>,
     seated: BTreeMap<Identity, Member>,
-    /// Former members that are still known to someone, a request in flight as a rule: should one
-    /// come back, it finds its counter again.
-    departed: BTreeMap<Identity, Weak<State>>,
-    tally: Tally,
+    /// Backends that are no members, but known to someone: former ones with a request in flight,
+    /// and those of an update under way. Whoever seats one finds its counter again.
+    known: BTreeMap<Identity, Weak<State>>,
     /// What happens by itself, and when.
     dues: BTreeSet<(Duration, Identity)>,
-    panicking: bool,
-    stints: u64,
+    ids: u64,
     /// Flips that nobody has been told of yet.
-    pub(crate) outbox: VecDeque<Event>,
+    pub(crate) outbox: VecDeque<Flip>,
 }
 
+/// One balancer.
+pub(crate) struct Party {
+    pub(crate) tally: Tally,
+    panicking: Panicking,
+    own: Own,
+    has_served: bool,
+}
+
+/// What each balancer has for itself; given once.
+#[derive(Default)]
+pub(crate) struct Own {
+    pub(crate) panic_threshold: u8,
+    /// What is wanted of a member as it joins, unless another balancer knows it.
+    pub(crate) admin: BTreeMap<Identity, Admin>,
+    pub(crate) listener: Option<Arc<Listener>>,
+}
+
+/// An event, and the balancers that have the backend.
 #[derive(Debug)]
-pub(crate) struct Member {
-    seat: Seat,
-    pub(crate) health: Health,
-    /// Which membership of this backend it is: a check that began in an earlier one is void.
-    pub(crate) stint: u64,
-    ramp_from: Option<Duration>,
-    /// Since when it is in the condition it is in, and why; no reason if it was so from the start.
-    pub(crate) since: Duration,
-    pub(crate) reason: Option<Arc<str>>,
-    /// What of it is in the tally, and what in the dues.
-    tallied: Share,
-    due: Option<Duration>,
+pub(crate) struct Flip {
+    pub(crate) event: Event,
+    pools: Vec<PoolId>,
 }
 
-/// Sums over the members.
+/// Who has left a balancer: to be closed once nobody finds them any more.
 #[derive(Debug, Default)]
-struct Tally {
-    /// Members of weight that may be picked, or could be if they were not ejected.
-    selectable: usize,
-    /// Those of them that are ejected, or on trial.
-    ejected: usize,
-    tiers: BTreeMap<u8, Weights>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Weights {
-    enabled: u64,
-    ready: u64,
-}
-
-/// What one member adds to the tally.
-#[derive(Clone, Copy, Debug, Default)]
-struct Share {
-    selectable: bool,
-    ejected: bool,
-    weights: Weights,
+pub(crate) struct Left {
+    /// Of those that no balancer has any more.
+    states: Vec<Arc<State>>,
+    stays: Vec<Arc<Stay>>,
 }
 
 // ===== impl Members =====
@@ -95,58 +81,88 @@ impl Members {
     pub(crate) fn new(policy: Policy) -> Self {
         Self {
             policy,
+            parties: BTreeMap::new(),
             seated: BTreeMap::new(),
-            departed: BTreeMap::new(),
-            tally: Tally::default(),
+            known: BTreeMap::new(),
             dues: BTreeSet::new(),
-            panicking: false,
-            stints: 0,
+            ids: 0,
             outbox: VecDeque::new(),
         }
     }
 
-    /// The state of this backend: as a member, as a former one that is still known, or a new one.
-    pub(crate) fn state(&self, identity: &Identity) -> Arc<State> {
+    /// One more balancer, with its own idea of panic.
+    pub(crate) fn join(&mut self, own: Own) -> (PoolId, Panicking) {
+        let id = PoolId(self.next_id());
+        let panicking = Arc::new(AtomicBool::new(false));
+        let party = Party {
+            tally: Tally::default(),
+            panicking: Arc::clone(&panicking),
+            own,
+            has_served: false,
+        };
+        self.parties.insert(id, party);
+        (id, panicking)
+    }
+
+    /// This balancer is no more.
+    pub(crate) fn leave(&mut self, pool: PoolId, now: Duration) -> Left {
+        let left = self.seat(pool, Vec::new(), now);
+        self.parties.remove(&pool);
+        left
+    }
+
+    /// The state of this backend: as a member, as one that is known, or a new one.
+    pub(crate) fn state(&mut self, identity: &Identity) -> Arc<State> {
         if let Some(member) = self.seated.get(identity) {
-            return Arc::clone(&member.seat.state);
+            return Arc::clone(&member.state);
         }
-        let departed = self.departed.get(identity).and_then(Weak::upgrade);
-        departed.unwrap_or_else(|| Arc::new(State::new(identity.clone())))
+        if let Some(state) = self.known.get(identity).and_then(Weak::upgrade) {
+            return state;
+        }
+        let state = Arc::new(State::new(identity.clone()));
+        self.known.insert(identity.clone(), Arc::downgrade(&state));
+        state
     }
 
     pub(crate) fn get(&self, identity: &Identity) -> Option<&Member> {
         self.seated.get(identity)
     }
 
-    pub(crate) fn is_panicking(&self) -> bool {
-        self.panicking
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Identity, &Member)> {
+        self.seated.iter()
     }
 
-    /// Seats these in place of all before them. Health comes along by identity. Returns those
-    /// that have left; they are to be closed once nobody finds them any more.
-    pub(crate) fn seat(&mut self, seats: Vec<Seat>, now: Duration) -> Vec<Arc<State>> {
-        let mut before = std::mem::take(&mut self.seated);
+    /// Seats these in place of all that this balancer had before. Health comes along by identity.
+    pub(crate) fn seat(&mut self, pool: PoolId, seats: Vec<Seat>, now: Duration) -> Left {
+        let mut before = BTreeMap::new();
+        for (identity, member) in &mut self.seated {
+            if let Some(place) = member.leave(pool) {
+                before.insert(identity.clone(), place);
+            }
+        }
         // Whoever is there at the start does not join a pool that already serves.
-        let joins = !before.is_empty();
+        let joins = self
+            .parties
+            .get(&pool)
+            .is_some_and(|party| party.has_served);
+        let serves = !seats.is_empty();
         for seat in seats {
-            let identity = seat.state.identity.clone();
-            let member = match before.remove(&identity) {
-                Some(member) => Member { seat, ..member },
-                None => self.newcomer(seat, joins, now),
-            };
-            self.seated.insert(identity, member);
+            before.remove(&seat.state.identity);
+            self.take_seat(pool, seat, joins, now);
         }
-        self.tally = Tally::default();
-        self.dues.clear();
-        for member in self.seated.values_mut() {
-            member.tallied = Share::default();
-            member.due = None;
-            self.tally.count(member);
-            member.schedule(&mut self.dues, &self.policy);
+        let left = self.retire(pool, before);
+        if let Some(party) = self.parties.get_mut(&pool) {
+            party.tally = Tally::default();
+            party.has_served = serves;
         }
-        self.panicking = self.tally.is_panic(self.policy.panic_threshold);
-        self.post_all();
-        self.retire(before)
+        for member in self.seated.values_mut().filter(|member| member.is_of(pool)) {
+            member.count(&mut self.parties);
+        }
+        if let Some(party) = self.parties.get(&pool) {
+            party.judge_panic();
+        }
+        self.post_all(pool);
+        left
     }
 
     /// Changes the health of a member, and all that follows from it. Returns what `change` does,
@@ -155,15 +171,15 @@ impl Members {
         &mut self,
         identity: &Identity,
         now: Duration,
-        reason: &dyn std::fmt::Display,
-        change: impl FnOnce(&mut Health, &Policy, Standing) -> R,
+        (cause, reason): (Cause, &dyn fmt::Display),
+        change: impl FnOnce(&mut Health, &Policy, Standing<'_>) -> R,
     ) -> Option<R> {
-        let standing = Standing {
-            ejected: self.tally.ejected,
-            selectable: self.tally.selectable,
-        };
         let member = self.seated.get_mut(identity)?;
         let before = member.health.condition();
+        let standing = Standing {
+            places: &member.places,
+            parties: &self.parties,
+        };
         let result = change(&mut member.health, &self.policy, standing);
         let after = member.health.condition();
         if before != after {
@@ -173,18 +189,27 @@ impl Members {
             // It may be an error of the user's own, and fall over.
             let reason = contain_now(|| reason.to_string()).unwrap_or_default();
             member.since = now;
-            member.reason = Some(reason.as_str().into());
-            self.outbox.push_back(Event {
-                backend: identity.clone(),
-                from: before,
-                to: after,
-                reason,
+            member.why = Some((cause, reason.as_str().into()));
+            self.outbox.push_back(Flip {
+                event: Event {
+                    backend: identity.clone(),
+                    from: before,
+                    to: after,
+                    cause,
+                    reason,
+                },
+                pools: member.places.iter().map(|place| place.pool).collect(),
             });
         }
-        self.tally.count(member);
+        member.count(&mut self.parties);
         member.schedule(&mut self.dues, &self.policy);
-        member.post(self.panicking);
-        self.judge_panic();
+        member.post(&self.parties);
+        let pools = member.places.iter().map(|place| place.pool);
+        let turned = pools.filter(|pool| self.parties.get(pool).is_some_and(Party::judge_panic));
+        let turned: Vec<_> = turned.collect();
+        for pool in turned {
+            self.post_all(pool);
+        }
         Some(result)
     }
 
@@ -205,9 +230,8 @@ impl Members {
                     member.ramp_from = None;
                 }
             }
-            self.change(&identity, now, &"the ejection is over", |health, _, _| {
-                health.record.at(now);
-            });
+            let why = (Cause::Passive, &"the ejection is over" as &dyn fmt::Display);
+            self.change(&identity, now, why, |health, _, _| health.record.at(now));
         }
     }
 
@@ -216,167 +240,135 @@ impl Members {
         self.dues.first().map(|(due, _)| *due)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Identity, &Member)> {
-        self.seated.iter()
+    /// Which of this balancer's members it is to check, and the stint of each: those that no other
+    /// balancer checks.
+    pub(crate) fn take_checks(&mut self, pool: PoolId) -> BTreeMap<Identity, u64> {
+        let members = self.seated.iter_mut().filter(|(_, m)| m.is_of(pool));
+        members
+            .filter_map(|(identity, member)| {
+                let prober = *member.prober.get_or_insert(pool);
+                (prober == pool).then(|| (identity.clone(), member.stint))
+            })
+            .collect()
     }
 
-    fn newcomer(&mut self, seat: Seat, joins: bool, now: Duration) -> Member {
-        self.stints += 1;
+    /// This balancer checks nothing any more.
+    pub(crate) fn leave_checks(&mut self, pool: PoolId) {
+        for member in self.seated.values_mut() {
+            member.prober.take_if(|prober| *prober == pool);
+        }
+    }
+
+    /// The flip that is to be told next, and to whom.
+    pub(crate) fn next_flip(&mut self) -> Option<(Event, Vec<Arc<Listener>>)> {
+        let Flip { event, pools } = self.outbox.pop_front()?;
+        let parties = pools.iter().filter_map(|pool| self.parties.get(pool));
+        let listeners = parties.filter_map(|party| party.own.listener.clone());
+        Some((event, listeners.collect()))
+    }
+
+    fn take_seat(&mut self, pool: PoolId, seat: Seat, joins: bool, now: Duration) {
+        let identity = seat.state.identity.clone();
         let ramps = joins && self.policy.slow_start.is_some();
-        let mut health = Health::new(self.policy.initial);
-        if let Some(&admin) = self.policy.admin.get(&seat.state.identity) {
-            health.admin = admin;
+        if !self.seated.contains_key(&identity) {
+            let mut health = Health::new(self.policy.initial);
+            let party = self.parties.get(&pool);
+            if let Some(&admin) = party.and_then(|party| party.own.admin.get(&identity)) {
+                health.admin = admin;
+            }
+            let member = Member {
+                state: Arc::clone(&seat.state),
+                places: Vec::new(),
+                health,
+                stint: self.next_id(),
+                ramp_from: ramps.then_some(now),
+                since: now,
+                why: None,
+                prober: None,
+                due: None,
+            };
+            self.seated.insert(identity.clone(), member);
         }
-        Member {
-            seat,
-            health,
-            stint: self.stints,
-            ramp_from: ramps.then_some(now),
-            since: now,
-            reason: None,
-            tallied: Share::default(),
-            due: None,
+        if let Some(member) = self.seated.get_mut(&identity) {
+            member.places.push(Place {
+                pool,
+                seat,
+                tallied: Share::default(),
+            });
+            member.schedule(&mut self.dues, &self.policy);
         }
     }
 
-    fn retire(&mut self, removed: BTreeMap<Identity, Member>) -> Vec<Arc<State>> {
-        let seated = &self.seated;
-        self.departed
-            .retain(|identity, state| state.strong_count() > 0 && !seated.contains_key(identity));
-        let mut left = Vec::with_capacity(removed.len());
-        for (identity, member) in removed {
-            let state = member.seat.state;
-            self.departed.insert(identity, Arc::downgrade(&state));
-            left.push(state);
+    /// Lets go of those that had a place in this balancer, and of their health if they have none
+    /// in any other.
+    fn retire(&mut self, pool: PoolId, removed: BTreeMap<Identity, Place>) -> Left {
+        let mut left = Left::default();
+        for (identity, place) in removed {
+            left.stays.extend(place.seat.stay);
+            let Some(member) = self.seated.get_mut(&identity) else {
+                continue;
+            };
+            member.prober.take_if(|prober| *prober == pool);
+            if member.places.is_empty() {
+                member.set_due(None, &mut self.dues);
+                self.known
+                    .insert(identity.clone(), Arc::downgrade(&member.state));
+                left.states.push(Arc::clone(&member.state));
+                self.seated.remove(&identity);
+            }
         }
+        let seated = &self.seated;
+        self.known
+            .retain(|identity, state| state.strong_count() > 0 && !seated.contains_key(identity));
         left
     }
 
-    fn judge_panic(&mut self) {
-        let panicking = self.tally.is_panic(self.policy.panic_threshold);
-        if panicking != self.panicking {
-            self.panicking = panicking;
-            self.post_all();
+    fn post_all(&self, pool: PoolId) {
+        for member in self.seated.values().filter(|member| member.is_of(pool)) {
+            member.post(&self.parties);
         }
     }
 
-    fn post_all(&self) {
-        for member in self.seated.values() {
-            member.post(self.panicking);
-        }
+    fn next_id(&mut self) -> u64 {
+        self.ids += 1;
+        self.ids
     }
 }
 
-/// What an ejection is judged by.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
-    pub(crate) ejected: usize,
-    pub(crate) selectable: usize,
-}
+// ===== impl Party =====
 
-// ===== impl Member =====
-
-impl Member {
-    /// Writes what it is fit for to where requests read it.
-    fn post(&self, panicking: bool) {
-        let mode = self.mode(panicking);
-        let state = &self.seat.state;
-        // The mode last: who sees the bit looks there, and it is what counts.
-        self.seat.ready.set(self.seat.node, mode != Mode::Closed);
-        state.set_ramp_from(self.ramp_from);
-        state.set_unchecked(self.health.condition() == Condition::Disabled);
-        state.set_mode(mode);
+impl Party {
+    pub(crate) fn is_panicking(&self) -> bool {
+        self.panicking.load(Ordering::SeqCst)
     }
 
-    /// Sees to it that it is looked at when its ejection or its slow start ends.
-    fn schedule(&mut self, dues: &mut BTreeSet<(Duration, Identity)>, policy: &Policy) {
-        let window = policy.slow_start.as_ref().map(|slow| slow.window);
-        let ramp = self.ramp_from.zip(window);
-        let ramp = ramp.map(|(from, window)| from.saturating_add(window));
-        let due = [self.health.record.ends(), ramp]
-            .into_iter()
-            .flatten()
-            .min();
-        if due == self.due {
-            return;
-        }
-        let identity = &self.seat.state.identity;
-        if let Some(before) = self.due {
-            dues.remove(&(before, identity.clone()));
-        }
-        if let Some(due) = due {
-            dues.insert((due, identity.clone()));
-        }
-        self.due = due;
-    }
-
-    /// Whether it starts slowly, being ready now and having been `before`.
-    fn ramps_from(&self, before: Condition) -> bool {
-        self.health.condition() == Condition::Ready
-            && match before {
-                Condition::Draining => false,
-                // Only if it joined a pool that already served.
-                Condition::Unchecked => self.ramp_from.is_some(),
-                _ => true,
-            }
-    }
-
-    fn mode(&self, panicking: bool) -> Mode {
-        match self.health.condition() {
-            Condition::Ready if self.health.record.is_suspect() => Mode::Suspect,
-            Condition::Ready => Mode::Open,
-            Condition::Disabled | Condition::Draining => Mode::Closed,
-            _ if panicking => Mode::Suspect,
-            Condition::Trial => Mode::Trial,
-            Condition::Ejected | Condition::Down | Condition::Unchecked => Mode::Closed,
-        }
-    }
-
-    fn share(&self) -> Share {
-        let condition = self.health.condition();
-        let weight = u64::from(self.seat.weight);
-        let is_enabled = !matches!(condition, Condition::Disabled | Condition::Draining);
-        let is_well = is_enabled && !matches!(condition, Condition::Down | Condition::Unchecked);
-        let is_out = self.health.record.phase() != Phase::Serving;
-        Share {
-            selectable: weight > 0 && is_well,
-            ejected: weight > 0 && is_well && is_out,
-            weights: Weights {
-                enabled: if is_enabled { weight } else { 0 },
-                ready: if is_well && !is_out { weight } else { 0 },
-            },
-        }
+    /// Whether it begins to ignore health, or ends.
+    fn judge_panic(&self) -> bool {
+        let panicking = self.tally.is_panic(self.own.panic_threshold);
+        let changes = panicking != self.is_panicking();
+        self.panicking.store(panicking, Ordering::SeqCst);
+        changes
     }
 }
 
-// ===== impl Tally =====
-
-impl Tally {
-    /// Counts a member as it is now, in place of what was counted of it before.
-    fn count(&mut self, member: &mut Member) {
-        let (old, new) = (member.tallied, member.share());
-        self.selectable += usize::from(new.selectable);
-        self.selectable -= usize::from(old.selectable);
-        self.ejected += usize::from(new.ejected);
-        self.ejected -= usize::from(old.ejected);
-        let weights = self.tiers.entry(member.seat.tier).or_default();
-        weights.enabled += new.weights.enabled;
-        weights.enabled -= old.weights.enabled;
-        weights.ready += new.weights.ready;
-        weights.ready -= old.weights.ready;
-        member.tallied = new;
+impl fmt::Debug for Party {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Party")
+            .field("tally", &self.tally)
+            .finish_non_exhaustive()
     }
+}
 
-    /// Whether in every tier less than `percent` of the enabled weight is ready.
-    fn is_panic(&self, percent: u8) -> bool {
-        let scarce = |weights: &Weights| {
-            u128::from(weights.ready) * 100 < u128::from(weights.enabled) * u128::from(percent)
-        };
-        let mut tiers = self
-            .tiers
-            .values()
-            .filter(|tier| tier.enabled > 0)
-            .peekable();
-        tiers.peek().is_some() && tiers.all(scarce)
+// ===== impl Left =====
+
+impl Left {
+    /// A request that finds one of these closed is sure to find the new snapshot.
+    pub(crate) fn close(self) {
+        for stay in self.stays {
+            stay.end();
+        }
+        for state in self.states {
+            state.set_mode(Mode::Closed);
+        }
     }
 }

@@ -13,7 +13,9 @@ use selection::{Eligible, FailureKind, Identity, NodeId, Outcome, ReadySet, Sele
 use crate::board::Board;
 use crate::clock::Clock;
 use crate::health::{Admin, Probe};
-use crate::members::{Policy, Seat};
+use crate::member::Seat;
+use crate::members::{Own, Policy};
+use crate::pool::{Pool, Stay};
 use crate::snapshot::{Choice, Entry};
 use crate::state::{Mode, State};
 use crate::{Backend, Consecutive, InitialHealth, Passive, Pick, Thresholds};
@@ -31,15 +33,24 @@ impl Selector for Nobody {
     }
 }
 
-fn board(passive: Passive) -> Arc<Board> {
-    let policy = Policy {
+fn policy(passive: Passive) -> Policy {
+    Policy {
         initial: InitialHealth::Healthy,
         passive,
-        panic_threshold: 0,
         slow_start: None,
-        admin: std::collections::BTreeMap::new(),
-    };
-    Arc::new(Board::new(policy, Clock::start(), None))
+    }
+}
+
+/// A balancer of its own.
+fn pool(passive: Passive) -> Arc<Pool> {
+    let board = Arc::new(Board::new(policy(passive), Clock::start()));
+    board.join(Own::default())
+}
+
+/// Two balancers that share the health of their backends.
+fn two_pools() -> [Arc<Pool>; 2] {
+    let board = Arc::new(Board::shared(policy(Passive::Off), Clock::start()));
+    [board.join(Own::default()), board.join(Own::default())]
 }
 
 fn backend() -> Backend {
@@ -51,31 +62,35 @@ fn identity() -> Identity {
 }
 
 /// Seats the one backend, or none, as an update does; returns its entry and its bits.
-fn publish(board: &Arc<Board>, member: bool) -> (Arc<Entry>, Arc<ReadySet>) {
+fn publish(pool: &Arc<Pool>, member: bool) -> (Arc<Entry>, Arc<ReadySet>) {
     let identity = identity();
-    let states = board.states(std::iter::once(&identity));
+    let states = pool.board.states(std::iter::once(&identity));
     let state = Arc::clone(&states[&identity]);
     let ready = Arc::new(ReadySet::none(1));
+    let stay = pool.stay();
     let seat = Seat {
         state: Arc::clone(&state),
         ready: Arc::clone(&ready),
         node: NodeId::from(0),
         tier: 0,
         weight: 1,
+        stay: stay.clone(),
     };
-    board.seat(if member { vec![seat] } else { vec![] }, || {});
-    (entry(board, state), ready)
+    let seats = if member { vec![seat] } else { vec![] };
+    pool.board.seat(pool.id, seats, || {});
+    (entry(pool, state, stay), ready)
 }
 
-fn entry(board: &Arc<Board>, state: Arc<State>) -> Arc<Entry> {
+fn entry(pool: &Arc<Pool>, state: Arc<State>, stay: Option<Arc<Stay>>) -> Arc<Entry> {
     Arc::new(Entry {
         load: Arc::clone(&state.load),
         node: NodeId::from(0),
         max_in_flight: u32::MAX,
+        stay,
         backend: backend(),
         state,
         selectors: Arc::new([Arc::new(Nobody)]),
-        board: Arc::clone(board),
+        pool: Arc::clone(pool),
     })
 }
 
@@ -90,13 +105,17 @@ fn claim(entry: &Arc<Entry>) -> Option<Pick> {
 #[test]
 fn a_flip_is_never_lost_in_a_publication() {
     loom::model(|| {
-        let board = board(Passive::Off);
-        publish(&board, true);
+        let pool = pool(Passive::Off);
+        publish(&pool, true);
         let flip = thread::spawn({
-            let board = Arc::clone(&board);
-            move || board.set_admin(&identity(), Admin::Disabled).is_some()
+            let pool = Arc::clone(&pool);
+            move || {
+                pool.board
+                    .set_admin(pool.id, &identity(), Admin::Disabled)
+                    .is_some()
+            }
         });
-        let (entry, ready) = publish(&board, true);
+        let (entry, ready) = publish(&pool, true);
         assert!(flip.join().unwrap(), "a member all the time");
         assert!(!ready.is_ready(NodeId::from(0)));
         assert_eq!(entry.state.mode(), Mode::Closed);
@@ -106,19 +125,19 @@ fn a_flip_is_never_lost_in_a_publication() {
 #[test]
 fn a_check_of_the_former_member_does_not_count() {
     loom::model(|| {
-        let board = board(Passive::Off);
-        let (_, _) = publish(&board, true);
-        let (verdicts, _) = board.verdicts();
-        let stint = verdicts[&identity()].stint;
+        let pool = pool(Passive::Off);
+        let (_, _) = publish(&pool, true);
+        let stint = pool.board.take_checks(pool.id)[&identity()];
         let check = thread::spawn({
-            let board = Arc::clone(&board);
+            let pool = Arc::clone(&pool);
             move || {
                 let thresholds = Thresholds { rise: 1, fall: 1 };
-                board.probed(&identity(), stint, (Probe::Failed, thresholds), &"refused");
+                pool.board
+                    .probed(&identity(), stint, (Probe::Failed, thresholds), &"refused");
             }
         });
-        publish(&board, false);
-        let (entry, ready) = publish(&board, true);
+        publish(&pool, false);
+        let (entry, ready) = publish(&pool, true);
         check.join().unwrap();
         assert!(ready.is_ready(NodeId::from(0)));
         assert_eq!(entry.state.mode(), Mode::Open);
@@ -128,11 +147,11 @@ fn a_check_of_the_former_member_does_not_count() {
 #[test]
 fn a_pick_is_counted_back_once_over_removal_and_return() {
     loom::model(|| {
-        let board = board(Passive::Off);
-        let (first, _) = publish(&board, true);
+        let pool = pool(Passive::Off);
+        let (first, _) = publish(&pool, true);
         let request = thread::spawn(move || drop(claim(&first)));
-        publish(&board, false);
-        let (second, _) = publish(&board, true);
+        publish(&pool, false);
+        let (second, _) = publish(&pool, true);
         let pick = claim(&second).expect("a member again");
         request.join().unwrap();
         assert_eq!(second.state.load.in_flight(), 1);
@@ -144,8 +163,8 @@ fn a_pick_is_counted_back_once_over_removal_and_return() {
 #[test]
 fn no_pick_comes_after_a_drain_has_ended() {
     loom::model(|| {
-        let board = board(Passive::Off);
-        let (entry, _) = publish(&board, true);
+        let pool = pool(Passive::Off);
+        let (entry, _) = publish(&pool, true);
         // Not loom's: set and seen at once, whatever the memory model.
         let drained = Arc::new(AtomicBool::new(false));
         let request = thread::spawn({
@@ -158,8 +177,9 @@ fn no_pick_comes_after_a_drain_has_ended() {
                 }
             }
         });
-        let state = board
-            .set_admin(&identity(), Admin::Drain)
+        let state = pool
+            .board
+            .set_admin(pool.id, &identity(), Admin::Drain)
             .expect("a member");
         loom::future::block_on(state.idle());
         drained.store(true, SeqCst);
@@ -176,8 +196,8 @@ fn a_trial_is_one_request() {
         let rule = Consecutive::default()
             .failures(1)
             .base(Duration::from_nanos(1));
-        let board = board(Passive::Consecutive(rule.max_ejection_percent(100)));
-        let entry = on_trial(&board);
+        let pool = pool(Passive::Consecutive(rule.max_ejection_percent(100)));
+        let entry = on_trial(&pool);
         let request = thread::spawn({
             let entry = Arc::clone(&entry);
             move || claim(&entry)
@@ -191,11 +211,68 @@ fn a_trial_is_one_request() {
     });
 }
 
+#[test]
+fn a_flip_reaches_all_who_share_it() {
+    loom::model(|| {
+        let [one, other] = two_pools();
+        let (_, ready) = publish(&one, true);
+        publish(&other, true);
+        let flip = thread::spawn({
+            let one = Arc::clone(&one);
+            move || one.board.set_admin(one.id, &identity(), Admin::Disabled)
+        });
+        let (entry, published) = publish(&other, true);
+        let state = flip.join().unwrap().expect("a member all the time");
+        assert!(Arc::ptr_eq(&state, &entry.state));
+        for ready in [ready, published] {
+            assert!(!ready.is_ready(NodeId::from(0)));
+        }
+        assert!(claim(&entry).is_none());
+    });
+}
+
+#[test]
+fn two_that_find_a_backend_at_once_share_its_counter() {
+    loom::model(|| {
+        let [one, other] = two_pools();
+        let found = thread::spawn(move || publish(&one, true).0);
+        let (mine, _) = publish(&other, true);
+        let theirs = found.join().unwrap();
+        assert!(Arc::ptr_eq(&mine.state, &theirs.state));
+        let _pick = claim(&mine).expect("it is well");
+        assert_eq!(theirs.load.in_flight(), 1);
+    });
+}
+
+#[test]
+fn what_leaves_one_is_closed_to_that_one_only() {
+    loom::model(|| {
+        let [one, other] = two_pools();
+        let (left, _) = publish(&one, true);
+        let (stays, _) = publish(&other, true);
+        // Not loom's: set and seen at once, whatever the memory model.
+        let published = Arc::new(AtomicBool::new(false));
+        let request = thread::spawn({
+            let (left, published) = (Arc::clone(&left), Arc::clone(&published));
+            move || match claim(&left) {
+                Some(pick) => drop(pick),
+                None => assert!(published.load(SeqCst), "it would find nobody else"),
+            }
+        });
+        let publish = || published.store(true, SeqCst);
+        one.board.seat(one.id, Vec::new(), publish);
+        assert!(claim(&left).is_none());
+        drop(claim(&stays).expect("a member there"));
+        request.join().unwrap();
+        assert_eq!(stays.load.in_flight(), 0);
+    });
+}
+
 /// A member that was ejected and whose time is over, beside one that is well.
-fn on_trial(board: &Arc<Board>) -> Arc<Entry> {
+fn on_trial(pool: &Arc<Pool>) -> Arc<Entry> {
     let other = Identity::from("other");
     let identities = [identity(), other.clone()];
-    let mut states = board.states(identities.iter());
+    let mut states = pool.board.states(identities.iter());
     let ready = Arc::new(ReadySet::none(2));
     let seat = |(node, state): (u32, &Arc<State>)| Seat {
         state: Arc::clone(state),
@@ -203,14 +280,16 @@ fn on_trial(board: &Arc<Board>) -> Arc<Entry> {
         node: NodeId::from(node),
         tier: 0,
         weight: 1,
+        stay: None,
     };
-    board.seat((0..).zip(states.values()).map(seat).collect(), || {});
+    let seats = (0..).zip(states.values()).map(seat).collect();
+    pool.board.seat(pool.id, seats, || {});
     let state = states.remove(&identity()).expect("one of the two");
-    let entry = entry(board, state);
+    let entry = entry(pool, state, None);
     let pick = claim(&entry).expect("it is well");
     pick.complete(Outcome::Failure(FailureKind::Connect));
-    assert_eq!(entry.state.mode(), Mode::Closed);
-    board.attend();
+    assert_eq!(entry.state.mode(), Mode::Sick);
+    pool.board.attend();
     assert_eq!(entry.state.mode(), Mode::Trial);
     entry
 }

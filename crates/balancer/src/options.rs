@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::members::Policy;
 use crate::{Address, Admin, ConfigError, InitialHealth, Passive, SlowStart};
 
 /// How often to look, how much at once, and what to do in doubt.
@@ -166,6 +167,15 @@ impl Options {
     pub fn admin(mut self, addr: impl Into<Address>, admin: Admin) -> Self {
         self.admin.insert(addr.into(), admin);
         self
+    }
+
+    /// What of it is about the health of backends, whoever picks among them.
+    pub(crate) fn policy(&self) -> Policy {
+        Policy {
+            initial: self.initial_health,
+            passive: self.passive.clone(),
+            slow_start: self.slow_start.clone(),
+        }
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {

@@ -85,11 +85,11 @@ impl Pick {
         if matches!(outcome, Outcome::Failure(_)) {
             entry.state.count_failure();
         }
-        let now = entry.board.clock.now();
+        let now = entry.pool.board.clock.now();
         if let Some(selector) = entry.selectors.get(self.lane) {
             selector.observe(entry.node, &outcome, now);
         }
-        if entry.board.is_passive {
+        if entry.pool.board.is_passive {
             entry.judge(&outcome, picked);
         }
     }
@@ -141,7 +141,7 @@ impl Entry {
     #[cold]
     fn cancel_pick(&self, lane: usize) {
         if let Some(selector) = self.selectors.get(lane) {
-            selector.observe(self.node, &Outcome::Cancelled, self.board.clock.now());
+            selector.observe(self.node, &Outcome::Cancelled, self.pool.board.clock.now());
         }
     }
 
@@ -152,10 +152,32 @@ impl Entry {
         if self.is_overfull() {
             return Err(Refused);
         }
-        match mode_of(&self.load) {
-            Mode::Open => Ok(None),
-            mode => self.admit_closely(mode).map(Some),
+        let picked = match mode_of(&self.load) {
+            Mode::Open => None,
+            mode => Some(self.admit_closely(mode)?),
+        };
+        if self.has_left() {
+            Err(Refused)
+        } else {
+            Ok(picked)
         }
+    }
+
+    /// Whether it has left this balancer, while another that shares its health may still have it.
+    #[inline]
+    pub(crate) fn has_left(&self) -> bool {
+        self.stay.as_ref().is_some_and(|stay| stay.is_over())
+    }
+
+    /// Whether it may be picked.
+    pub(crate) fn is_open(&self) -> bool {
+        mode_of(&self.load).serves(self.pool.is_panicking()) && !self.has_left()
+    }
+
+    /// Whether it may be looked at: one on trial is for one request only.
+    pub(crate) fn may_be_seen(&self) -> bool {
+        let is_on_trial = mode_of(&self.load) == Mode::Trial && !self.pool.is_panicking();
+        self.is_open() && !is_on_trial
     }
 
     /// The same of a backend that is not simply open.
@@ -163,18 +185,19 @@ impl Entry {
     fn admit_closely(&self, mode: Mode) -> Result<Picked, Refused> {
         match mode {
             Mode::Open | Mode::Suspect => Ok(self.picked(false)),
+            Mode::Sick | Mode::Trial if self.pool.is_panicking() => Ok(self.picked(false)),
             Mode::Trial if self.state.take_trial() => {
                 let picked = self.picked(true);
-                self.board.trial_taken(&self.state.identity);
+                self.pool.board.trial_taken(&self.state.identity);
                 Ok(picked)
             }
-            Mode::Trial | Mode::Closed => Err(Refused),
+            Mode::Trial | Mode::Sick | Mode::Closed => Err(Refused),
         }
     }
 
     #[cold]
     fn give_back_trial(&self) {
-        self.board.trial_given_back(&self.state.identity);
+        self.pool.board.trial_given_back(&self.state.identity);
     }
 
     /// Whether more requests are in flight than it may have, one that is just being picked
@@ -190,7 +213,7 @@ impl Entry {
     }
 
     fn picked(&self, trial: bool) -> Picked {
-        let at = self.board.clock.now();
+        let at = self.pool.board.clock.now();
         Picked { at, trial }
     }
 
@@ -206,11 +229,11 @@ impl Entry {
             Outcome::Success { .. } if picked.is_none() && self.state.mode() == Mode::Open => {}
             Outcome::Success { .. } => {
                 let picked = picked.unwrap_or(in_good_health);
-                self.board.succeeded(identity, picked);
+                self.pool.board.succeeded(identity, picked);
             }
             Outcome::Failure(kind) => {
                 let picked = picked.unwrap_or(in_good_health);
-                self.board.failed(identity, picked, &reason(*kind));
+                self.pool.board.failed(identity, picked, &reason(*kind));
             }
             _ => {}
         }

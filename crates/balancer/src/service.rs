@@ -58,7 +58,7 @@ async fn follow_discovery<S: Selector + ?Sized>(balancer: Arc<LoadBalancer<S>>) 
             0 => until_stale(&balancer),
             _ => pause(balancer.options.update_interval, failures),
         };
-        let next = balancer.board.clock.now().saturating_add(wait);
+        let next = balancer.pool.board.clock.now().saturating_add(wait);
         let woken = async {
             match changed_already {
                 Some(result) => result,
@@ -66,7 +66,7 @@ async fn follow_discovery<S: Selector + ?Sized>(balancer: Arc<LoadBalancer<S>>) 
             }
         };
         tokio::select! {
-            () = wait_until(balancer.board.clock, Some(next)) => {}
+            () = wait_until(balancer.pool.board.clock, Some(next)) => {}
             () = quiet_if_panicked(woken) => {}
         }
     }
@@ -164,12 +164,12 @@ impl<S: Selector + ?Sized> Prober<S> {
     }
 
     async fn run(mut self) {
-        let mut publications = self.balancer.board.publications();
+        let mut publications = self.balancer.pool.board.publications();
         self.follow_members();
         loop {
             self.start_due();
             let next = self.next_start();
-            let clock = self.balancer.board.clock;
+            let clock = self.balancer.pool.board.clock;
             tokio::select! {
                 changed = publications.changed() => match changed {
                     Ok(()) => self.follow_members(),
@@ -183,13 +183,16 @@ impl<S: Selector + ?Sized> Prober<S> {
 
     /// Takes up new members, to be checked at once, and drops those that left.
     fn follow_members(&mut self) {
-        let (snapshot, stints) = self.balancer.members();
-        let now = self.balancer.board.clock.now();
+        let (snapshot, stints) = self.balancer.targets();
+        let now = self.balancer.pool.board.clock.now();
         let mut before = std::mem::take(&mut self.targets);
         for entry in snapshot.entries() {
             let identity = &entry.state.identity;
+            // What is not here leaves or comes just now, or another balancer checks it.
+            let Some(&stint) = stints.get(identity) else {
+                continue;
+            };
             let known = before.remove(identity);
-            let stint = stints.get(identity).copied().unwrap_or_default();
             let goes_on = known.as_ref().is_some_and(|known| known.stint == stint);
             if !goes_on {
                 if known.is_some() {
@@ -214,7 +217,7 @@ impl<S: Selector + ?Sized> Prober<S> {
     }
 
     fn start_due(&mut self) {
-        let now = self.balancer.board.clock.now();
+        let now = self.balancer.pool.board.clock.now();
         while self.next_start().is_some_and(|time| time <= now) {
             let Some((_, identity)) = self.due.pop_first() else {
                 return;
@@ -295,7 +298,7 @@ impl<S: Selector + ?Sized> Prober<S> {
         let identity = &entry.state.identity;
         let tell = |probe, reason: &dyn std::fmt::Display| {
             let thresholds = self.check.thresholds();
-            let board = &self.balancer.board;
+            let board = &self.balancer.pool.board;
             board.probed(identity, *stint, (probe, thresholds), reason);
         };
         match &done.result {
@@ -305,6 +308,13 @@ impl<S: Selector + ?Sized> Prober<S> {
                 error!(backend = %identity, %message, "a health check panicked, which counts as no result");
             }
         }
+    }
+}
+
+impl<S: Selector + ?Sized> Drop for Prober<S> {
+    fn drop(&mut self) {
+        let pool = &self.balancer.pool;
+        pool.board.leave_checks(pool.id);
     }
 }
 

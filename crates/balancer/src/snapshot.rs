@@ -8,8 +8,8 @@ use selection::{
     BuildError, Eligible, Identity, Node, NodeId, NodeLoad, NodeSet, ReadySet, Selector,
 };
 
-use crate::board::Board;
-use crate::members::Seat;
+use crate::member::Seat;
+use crate::pool::{Pool, Stay};
 use crate::state::{Mode, State, mode_of};
 use crate::walk::{Query, Walk};
 use crate::{Backend, Order, Pick, Tier};
@@ -29,7 +29,7 @@ pub(crate) struct Snapshot<S: ?Sized> {
     pub(crate) generation: u64,
     /// Ascending by number.
     pub(crate) tiers: Box<[TierSnapshot<S>]>,
-    pub(crate) board: Arc<Board>,
+    pub(crate) pool: Arc<Pool>,
 }
 
 /// The backends of one tier, with a selector of their own: those of the other tiers take no share.
@@ -51,11 +51,13 @@ pub(crate) struct Entry {
     pub(crate) node: NodeId,
     /// The most requests in flight; `u32::MAX` if there is no limit.
     pub(crate) max_in_flight: u32,
+    /// If others share its health: its mode may be open for them while it has left this balancer.
+    pub(crate) stay: Option<Arc<Stay>>,
     pub(crate) backend: Backend,
     pub(crate) state: Arc<State>,
     /// By lane: whichever picked it is told how the request ended.
     pub(crate) selectors: Arc<[Arc<dyn Selector>]>,
-    pub(crate) board: Arc<Board>,
+    pub(crate) pool: Arc<Pool>,
 }
 
 /// What a selector has picked.
@@ -67,6 +69,8 @@ pub(crate) struct Choice<'s> {
     /// which knows the answer when it is compiled, and not of the `dyn` in the entry.
     pub(crate) tracked: bool,
 }
+
+type Stays = BTreeMap<Identity, Arc<Stay>>;
 
 // ===== impl Maker =====
 
@@ -94,11 +98,11 @@ impl<S: Selector + ?Sized> Maker<S> {
 // ===== impl Snapshot =====
 
 impl<S: Selector + ?Sized> Snapshot<S> {
-    pub(crate) fn empty(board: Arc<Board>) -> Self {
+    pub(crate) fn empty(pool: Arc<Pool>) -> Self {
         Self {
             generation: 0,
             tiers: Box::default(),
-            board,
+            pool,
         }
     }
 
@@ -112,7 +116,7 @@ impl<S: Selector + ?Sized> Snapshot<S> {
     pub(crate) fn peek(&self, query: Query<'_>) -> Option<&Backend> {
         if let Some(choice) = self.pick_plainly(query) {
             choice.cancel();
-            if mode_of(&choice.entry.load) == Mode::Open {
+            if mode_of(&choice.entry.load) == Mode::Open && !choice.entry.has_left() {
                 return Some(&choice.entry.backend);
             }
         }
@@ -124,12 +128,22 @@ impl<S: Selector + ?Sized> Snapshot<S> {
     }
 
     fn pick_plainly(&self, query: Query<'_>) -> Option<Choice<'_>> {
-        if !self.board.is_quiet() {
+        if !self.pool.board.is_quiet() {
             return None;
         }
-        let now = || self.board.clock.now();
+        let now = || self.pool.board.clock.now();
         let tier = self.tiers.first().filter(|tier| !tier.is_limited)?;
         tier.pick(query, &Eligible::new(&tier.ready).at(&now))
+    }
+
+    /// The stays of its backends, which go on with them.
+    fn stays(&self) -> Stays {
+        let entries = self.entries();
+        let stays = entries.filter_map(|entry| {
+            let stay = entry.stay.as_ref()?;
+            Some((entry.state.identity.clone(), Arc::clone(stay)))
+        });
+        stays.collect()
     }
 
     fn tier(&self, number: u8) -> Option<&TierSnapshot<S>> {
@@ -145,6 +159,7 @@ impl<S: Selector + ?Sized> TierSnapshot<S> {
             node: entry.node,
             tier: self.public.number,
             weight: entry.backend.weight,
+            stay: entry.stay.clone(),
         })
     }
 
@@ -240,6 +255,7 @@ impl Found {
         previous: &Snapshot<S>,
         maker: &Maker<S>,
     ) -> Result<Box<[TierSnapshot<S>]>, BuildError> {
+        let stays = previous.stays();
         let mut tiers = BTreeMap::<u8, Vec<(Backend, Arc<State>)>>::new();
         for (identity, backend) in self.backends {
             let Some(state) = states.get(&identity) else {
@@ -250,7 +266,7 @@ impl Found {
         }
         tiers
             .into_iter()
-            .map(|(number, seats)| TierSnapshot::new(number, seats, previous, maker))
+            .map(|(number, seats)| TierSnapshot::new(number, seats, (previous, &stays), maker))
             .collect()
     }
 }
@@ -259,7 +275,7 @@ impl<S: Selector + ?Sized> TierSnapshot<S> {
     fn new(
         number: u8,
         seats: Vec<(Backend, Arc<State>)>,
-        snapshot: &Snapshot<S>,
+        (snapshot, stays): (&Snapshot<S>, &Stays),
         maker: &Maker<S>,
     ) -> Result<Self, BuildError> {
         let previous = snapshot.tier(number);
@@ -283,10 +299,14 @@ impl<S: Selector + ?Sized> TierSnapshot<S> {
                 load: Arc::clone(&state.load),
                 node,
                 max_in_flight: backend.max_in_flight.unwrap_or(u32::MAX),
+                stay: match stays.get(&state.identity) {
+                    Some(stay) => Some(Arc::clone(stay)),
+                    None => snapshot.pool.stay(),
+                },
                 backend,
                 state,
                 selectors: Arc::clone(&selectors),
-                board: Arc::clone(&snapshot.board),
+                pool: Arc::clone(&snapshot.pool),
             })
         });
         Ok(Self {

@@ -45,6 +45,19 @@ pub(crate) enum Mode {
     Suspect,
     /// One request may take it, to see whether it is well.
     Trial,
+    /// It may not, for its health; a balancer that ignores health may pick it all the same.
+    Sick,
+}
+
+impl Mode {
+    /// Whether a balancer may pick it that ignores health, or does not.
+    pub(crate) fn serves(self, ignores_health: bool) -> bool {
+        match self {
+            Self::Closed => false,
+            Self::Open | Self::Suspect | Self::Trial => true,
+            Self::Sick => ignores_health,
+        }
+    }
 }
 
 impl State {
@@ -73,7 +86,7 @@ impl State {
     pub(crate) fn take_trial(&self) -> bool {
         self.change_mark(|mark| {
             let is_trial = mark & MODE == Mode::Trial as u8;
-            is_trial.then_some(mark & AWAITED | Mode::Closed as u8)
+            is_trial.then_some(mark & AWAITED | Mode::Sick as u8)
         })
     }
 
@@ -143,6 +156,7 @@ pub(crate) fn mode_of(load: &NodeLoad) -> Mode {
         OPEN => Mode::Open,
         SUSPECT => Mode::Suspect,
         TRIAL => Mode::Trial,
+        SICK => Mode::Sick,
         _ => Mode::Closed,
     }
 }
@@ -158,3 +172,4 @@ const AWAITED: u8 = 0x80;
 const OPEN: u8 = Mode::Open as u8;
 const SUSPECT: u8 = Mode::Suspect as u8;
 const TRIAL: u8 = Mode::Trial as u8;
+const SICK: u8 = Mode::Sick as u8;

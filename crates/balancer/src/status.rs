@@ -10,7 +10,6 @@ use selection::{Identity, NodeSet, Selector};
 use crate::board::Verdict;
 use crate::health::{Active, Admin, Condition};
 use crate::snapshot::Entry;
-use crate::state::Mode;
 use crate::{Address, LoadBalancer, UpdateError};
 
 /// A balancer at one moment.
@@ -106,22 +105,22 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
     /// Members, health, load, and how the updates went.
     #[must_use]
     pub fn status(&self) -> Status {
-        let (verdicts, panicking) = self.board.verdicts();
+        let verdicts = self.pool.board.verdicts(self.pool.id);
         let snapshot = self.snapshot.load_full();
         let history = self.updates.history();
         Status {
             generation: snapshot.generation,
-            panicking,
+            panicking: self.pool.is_panicking(),
             backends: snapshot
                 .entries()
-                .map(|entry| backend_status(entry, &verdicts, self.board.clock.now()))
+                .map(|entry| backend_status(entry, &verdicts, self.pool.board.clock.now()))
                 .collect(),
             updates: history.updates,
             failed_updates: history.failures,
             last_error: history.last_error.clone(),
             age: history
                 .last_good
-                .map(|then| self.board.clock.now().saturating_sub(then)),
+                .map(|then| self.pool.board.clock.now().saturating_sub(then)),
         }
     }
 }
@@ -137,12 +136,12 @@ fn backend_status(
         addr: entry.backend.addr.clone(),
         weight: entry.backend.weight,
         tier: entry.backend.tier,
-        ready: entry.state.mode() != Mode::Closed,
+        ready: entry.is_open(),
         admin: verdict.map_or(Admin::Enabled, |verdict| verdict.admin),
         condition: verdict.map_or(Condition::Unchecked, |verdict| verdict.condition),
         active: verdict.map_or(Active::Unknown, |verdict| verdict.active),
         since: verdict.map_or(Duration::ZERO, |verdict| now.saturating_sub(verdict.since)),
-        reason: verdict.and_then(|verdict| verdict.reason.clone()),
+        reason: verdict.and_then(|verdict| Some(verdict.why.clone()?.1)),
         in_flight: entry.state.load.in_flight(),
         picks: entry.state.load.picks(),
         failures: entry.state.failures(),

@@ -120,7 +120,7 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
             Ok(_) => {
                 history.updates += 1;
                 history.last_error = None;
-                history.last_good = Some(self.board.clock.now());
+                history.last_good = Some(self.pool.board.clock.now());
             }
             Err(error) => {
                 history.failures += 1;
@@ -132,9 +132,9 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
     }
 
     async fn discover_and_publish(&self) -> Result<Update, UpdateError> {
-        let started = self.board.clock.now();
+        let started = self.pool.board.clock.now();
         let found = self.discover().await?;
-        let discovered = self.board.clock.now();
+        let discovered = self.pool.board.clock.now();
         let previous = self.snapshot.load_full();
         let mut update = compare(&previous, &found);
         update.discovery = discovered.saturating_sub(started);
@@ -143,7 +143,7 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
         if !update.is_unchanged() || !has_ext_of(&previous, &found) {
             update.generation += u64::from(!update.is_unchanged());
             let tiers = self.build(found, Arc::clone(&previous)).await?;
-            update.build = self.board.clock.now().saturating_sub(discovered);
+            update.build = self.pool.board.clock.now().saturating_sub(discovered);
             update.selectors = self.lowest_selectors(&previous.tiers, &tiers);
             self.publish(update.generation, tiers);
         }
@@ -172,7 +172,7 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
         found: Found,
         previous: Arc<Snapshot<S>>,
     ) -> Result<Box<[TierSnapshot<S>]>, UpdateError> {
-        let states = self.board.states(found.iter().map(|(id, _)| id));
+        let states = self.pool.board.states(found.iter().map(|(id, _)| id));
         let maker = Arc::clone(&self.maker);
         let built =
             tokio::task::spawn_blocking(move || found.tiers(&states, &previous, &maker)).await;
@@ -203,15 +203,15 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
 
     fn publish(&self, generation: u64, tiers: Box<[TierSnapshot<S>]>) {
         let seats = tiers.iter().flat_map(TierSnapshot::seats).collect();
-        let board = Arc::clone(&self.board);
+        let pool = Arc::clone(&self.pool);
         let next = Arc::new(Snapshot {
             generation,
             tiers,
-            board,
+            pool,
         });
         let mut before = None;
-        self.board
-            .seat(seats, || before = Some(self.snapshot.swap(next)));
+        let publish = || before = Some(self.snapshot.swap(next));
+        self.pool.board.seat(self.pool.id, seats, publish);
         drop(before); // Not under the lock: it may be large.
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use selection::{Eligible, NodeId, Selector, Tried};
 
 use crate::snapshot::{Choice, Entry, Snapshot, TierSnapshot};
-use crate::state::{Mode, mode_of};
 use crate::{Backend, Pick};
 
 /// What a request asks for.
@@ -63,8 +62,8 @@ impl Walk {
     ) -> Option<&'s Backend> {
         self.find_map(snapshot, query, |choice| {
             choice.cancel();
-            let serves = matches!(mode_of(&choice.entry.load), Mode::Open | Mode::Suspect);
-            serves.then_some(&choice.entry.backend)
+            let entry = choice.entry;
+            entry.may_be_seen().then_some(&entry.backend)
         })
     }
 
@@ -78,7 +77,7 @@ impl Walk {
         query: Query<'_>,
         take: impl Fn(Choice<'s>) -> Option<R>,
     ) -> Option<R> {
-        snapshot.board.attend();
+        snapshot.pool.board.attend();
         while let Some(tier) = snapshot.tiers.get(self.tier) {
             let Some(choice) = snapshot.find(tier, query, &self.tried) else {
                 self.tier += 1;
@@ -107,13 +106,13 @@ impl<S: Selector + ?Sized> Snapshot<S> {
         tried: &Tried,
     ) -> Option<Choice<'s>> {
         let Query { key, accept, .. } = query;
-        let now = || self.board.clock.now();
+        let now = || self.pool.board.clock.now();
         let eligible = Eligible::new(&tier.ready).except(tried).at(&now);
         let entry = |node: NodeId| tier.entries.get(node.index());
         let fits = |entry: &Arc<Entry>| {
             entry.has_room() && accept.is_none_or(|accept| accept(&entry.backend))
         };
-        if self.board.is_easing() {
+        if self.pool.board.is_easing() {
             let eased =
                 |node| entry(node).is_some_and(|entry| fits(entry) && self.admits(entry, key));
             let found = tier.pick(query, &eligible.only_if(&eased));
@@ -129,10 +128,10 @@ impl<S: Selector + ?Sized> Snapshot<S> {
     }
 
     fn admits(&self, entry: &Entry, key: &[u8]) -> bool {
-        let (Some(from), Some(slow_start)) = (entry.state.ramp_from(), &self.board.slow_start)
+        let (Some(from), Some(slow_start)) = (entry.state.ramp_from(), &self.pool.board.slow_start)
         else {
             return true;
         };
-        slow_start.admits(from, self.board.clock.now(), entry.state.draw(key))
+        slow_start.admits(from, self.pool.board.clock.now(), entry.state.draw(key))
     }
 }

@@ -13,6 +13,7 @@ mod passive;
 mod pool;
 mod ring;
 mod service;
+mod shared;
 mod support;
 mod threads;
 mod update;
