@@ -24,6 +24,7 @@ use crate::{ConfigError, Options};
 ///     .options(options)
 ///     .shared_health(&health)
 ///     .build()?;
+/// # drop((pages, images));
 /// # Ok::<_, balancer::ConfigError>(())
 /// ```
 ///
