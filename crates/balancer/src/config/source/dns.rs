@@ -12,7 +12,7 @@ use crate::config::{percent, period};
 use crate::discovery::{Absent, Dns, DnsConfig, Family, Question};
 use crate::{Backend, Discovery, DiscoveryError};
 
-/// The addresses of a host, or the targets of a service: [`Dns`].
+/// The addresses of a host, or the targets of a service: [`Dns`]. They are listed by address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DnsSource {
@@ -78,7 +78,10 @@ struct Dressed {
 #[async_trait]
 impl Discovery for Dressed {
     async fn discover(&self) -> Result<Vec<Backend>, DiscoveryError> {
-        let found = self.dns.discover().await?.into_iter();
+        let mut found = self.dns.discover().await?;
+        // Name servers turn their answers round, which is no change of the pool.
+        found.sort_by(|a, b| a.addr.cmp(&b.addr));
+        let found = found.into_iter();
         Ok(found.map(|backend| self.source.dress(backend)).collect())
     }
 

@@ -1,0 +1,366 @@
+//! The pool that an upstream block is here, as TOML with what is to be known of it.
+
+use std::fmt::Write as _;
+
+use crate::nginx::Located;
+use crate::nginx::server::{Role, Server, State, Target};
+use crate::nginx::upstream::{Family, Kind, Method, Resolver, Upstream};
+
+/// The pool as TOML.
+///
+/// # Errors
+///
+/// What cannot be honoured, of the block and of its servers together.
+pub(crate) fn toml(upstream: &Upstream) -> Result<String, Vec<Located>> {
+    let mut refusals = upstream.refusals.clone();
+    refusals.extend(
+        upstream
+            .servers
+            .iter()
+            .filter_map(|server| lost(upstream, server)),
+    );
+    refusals.extend(twins(&upstream.servers));
+    if !refusals.is_empty() {
+        refusals.sort_by_key(|refusal| refusal.at);
+        return Err(refusals);
+    }
+    let servers = upstream
+        .servers
+        .iter()
+        .filter(|server| !is_left_out(server));
+    let servers: Vec<_> = servers.collect();
+    let mut text = header(upstream);
+    let _ = writeln!(text, "algorithm = {}", algorithm(upstream));
+    text.push_str("order = \"listed\"\n");
+    members(&mut text, upstream, &servers);
+    admin(&mut text, &servers);
+    rules(&mut text, upstream);
+    Ok(text)
+}
+
+/// A server that is down, whose name no address is known of, cannot be listed, and where places in
+/// a hash space count it cannot be left out either.
+fn lost(upstream: &Upstream, server: &Server) -> Option<Located> {
+    if !is_left_out(server) && !is_draining_name(server) {
+        return None;
+    }
+    let counts = match upstream.method {
+        Method::Hash(_) | Method::IpHash | Method::Random | Method::RandomTwo => true,
+        _ => is_draining_name(server),
+    };
+    let message = "a name that does not serve keeps its place, and has no address to be listed by: \
+                   import it with `--resolve`";
+    let at = server.down().unwrap_or(server.at);
+    counts.then(|| Located::new(at, message))
+}
+
+/// One address on two lines, or of two names.
+fn twins(servers: &[Server]) -> impl Iterator<Item = Located> {
+    servers.iter().enumerate().filter_map(|(index, server)| {
+        let before = servers.get(..index)?;
+        let twin = before.iter().find(|other| other.target == server.target)?;
+        let message = format!(
+            "{} is in line {} already: two peers in nginx, and one backend here",
+            server.text, twin.at.line
+        );
+        Some(Located::new(server.at, message))
+    })
+}
+
+fn is_name(server: &Server) -> bool {
+    matches!(server.target, Target::Host { .. } | Target::Service { .. })
+}
+
+fn is_left_out(server: &Server) -> bool {
+    is_name(server) && server.down().is_some()
+}
+
+fn is_draining_name(server: &Server) -> bool {
+    is_name(server) && server.state == State::Drain
+}
+
+/// Comments: whose pool it is, what key to pass, and the notes.
+fn header(upstream: &Upstream) -> String {
+    let mut text = format!("# upstream {}", upstream.name);
+    if upstream.kind == Kind::Stream {
+        text.push_str(" of stream");
+    }
+    text.push('\n');
+    let mut say = |line: &str| {
+        for line in line.lines() {
+            let _ = writeln!(text, "# {line}");
+        }
+    };
+    say(&key(&upstream.method));
+    for Located { at, message } in &upstream.notes {
+        say(&format!("line {}: {message}", at.line));
+    }
+    for server in &upstream.servers {
+        let line = server.at.line;
+        match &server.target {
+            _ if is_left_out(server) => {
+                say(&format!(
+                    "line {line}: {} is down and left out",
+                    server.text
+                ));
+            }
+            Target::Host { .. } if server.resolve.is_none() => say(&format!(
+                "line {line}: {} is asked for again and again; nginx asks once, when it starts",
+                server.text
+            )),
+            _ => {}
+        }
+    }
+    if let Some(first) = upstream.servers.first()
+        && first.slow_start.value > 0
+    {
+        say("slow_start: nginx begins at nothing, and here it is 1 percent");
+    }
+    text
+}
+
+/// What to pass to `select` so that it is the choice of nginx.
+fn key(method: &Method) -> String {
+    match method {
+        Method::Hash(key) | Method::Consistent(key) => {
+            let is_variable = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let variables = key.matches('$').count();
+            let only = key
+                .strip_prefix('$')
+                .map(|name| name.trim_matches(['{', '}']));
+            let only = only.filter(|name| name.chars().all(is_variable));
+            let bytes = match only {
+                Some("binary_remote_addr") => {
+                    "\nthat is the octets of the client's address, 4 or 16, and not its text"
+                }
+                _ if variables == 0 => "\nit holds no variable: all requests go to one server",
+                _ => "",
+            };
+            let value = match only {
+                Some(_) => format!("the value of {key}"),
+                None => format!("{key}, with its variables filled in"),
+            };
+            format!("key to pass to `select`: {value}{bytes}")
+        }
+        Method::IpHash => "key to pass to `select`: the octets of the client's address, 4 or 16, \
+                           and three zero bytes for a client on a unix socket"
+            .to_owned(),
+        _ => "key to pass to `select`: none, it is not looked at".to_owned(),
+    }
+}
+
+fn algorithm(upstream: &Upstream) -> String {
+    let (max_fails, fail_timeout) = upstream.servers.first().map_or((1, 10), |server| {
+        (server.max_fails.value, server.fail_timeout.value)
+    });
+    let name = match upstream.method {
+        Method::RoundRobin => "smooth_round_robin",
+        Method::Hash(_) => "hash",
+        Method::Consistent(_) => "consistent",
+        Method::IpHash => "ip_hash",
+        Method::LeastConn => "least_conn",
+        Method::Random => "random",
+        Method::RandomTwo => "random_two",
+        Method::LeastTime { .. } => "least_time",
+        Method::Fair => "fair",
+    };
+    let mut fields = Vec::new();
+    if let Method::LeastTime {
+        last_byte,
+        inflight,
+    } = upstream.method
+    {
+        if last_byte {
+            fields.push("time = \"last_byte\"".to_owned());
+        }
+        if inflight {
+            fields.push("inflight = true".to_owned());
+        }
+    }
+    if max_fails != 1 && upstream.method != Method::Random {
+        fields.push(format!("max_fails = {max_fails}"));
+    }
+    if fail_timeout != 10 && upstream.method.has_fail_timeout() {
+        fields.push(format!("fail_timeout_ms = {}", fail_timeout * 1000));
+    }
+    if fields.is_empty() {
+        return quoted(name);
+    }
+    format!("{{ algorithm = {}, {} }}", quoted(name), fields.join(", "))
+}
+
+/// The servers in their order: as one list, or as sources if there are names among them.
+fn members(text: &mut String, upstream: &Upstream, servers: &[&Server]) {
+    let is_ring = matches!(upstream.method, Method::Consistent(_));
+    if !servers.iter().any(|server| is_name(server)) {
+        for server in servers {
+            text.push_str("\n[[backends]]\n");
+            for (key, value) in backend(server, is_ring) {
+                let _ = writeln!(text, "{key} = {value}");
+            }
+        }
+        return;
+    }
+    for run in servers.chunk_by(|a, b| !is_name(a) && !is_name(b)) {
+        text.push_str("\n[[discovery]]\n");
+        if let [server] = run
+            && is_name(server)
+        {
+            text.push_str("[discovery.dns]\n");
+            for (key, value) in source(server, upstream.resolver.as_ref(), is_ring) {
+                let _ = writeln!(text, "{key} = {value}");
+            }
+            continue;
+        }
+        text.push_str("static = [\n");
+        for server in run {
+            let fields = backend(server, is_ring);
+            let fields = fields.iter().map(|(key, value)| format!("{key} = {value}"));
+            let _ = writeln!(text, "    {{ {} }},", fields.collect::<Vec<_>>().join(", "));
+        }
+        text.push_str("]\n");
+    }
+}
+
+/// A server whose address is known.
+fn backend(server: &Server, is_ring: bool) -> Vec<(&'static str, String)> {
+    let address = address(server);
+    let mut fields = vec![("addr", quoted(&address))];
+    fields.extend(attributes(server));
+    // nginx hashes the text of the line; what is left out is that of the address.
+    if is_ring && server.text != address {
+        fields.push(("ring_name", quoted(&server.text)));
+    }
+    fields
+}
+
+fn address(server: &Server) -> String {
+    match &server.target {
+        Target::Inet(addr) => addr.to_string(),
+        Target::Unix(path) => format!("unix:{path}"),
+        Target::Host { .. } | Target::Service { .. } => String::new(),
+    }
+}
+
+/// A server whose addresses are to be found.
+fn source(
+    server: &Server,
+    resolver: Option<&Resolver>,
+    is_ring: bool,
+) -> Vec<(&'static str, String)> {
+    let mut fields = Vec::new();
+    match &server.target {
+        Target::Host { name, port } => {
+            fields.push(("host", quoted(name)));
+            fields.push(("port", port.to_string()));
+        }
+        Target::Service { name } => fields.push(("service", quoted(name))),
+        Target::Inet(_) | Target::Unix(_) => {}
+    }
+    fields.extend(attributes(server));
+    if is_ring {
+        fields.push(("ring_name", quoted(&server.text)));
+    }
+    if let (Some(resolver), Some(_)) = (resolver, server.resolve) {
+        fields.extend(asked(resolver));
+    }
+    fields
+}
+
+/// How names are asked for.
+fn asked(resolver: &Resolver) -> Vec<(&'static str, String)> {
+    let mut fields = Vec::new();
+    if !resolver.servers.is_empty() {
+        let servers = resolver
+            .servers
+            .iter()
+            .map(|addr| quoted(&addr.to_string()));
+        let servers = servers.collect::<Vec<_>>().join(", ");
+        fields.push(("servers", format!("[{servers}]")));
+    }
+    match resolver.family {
+        Family::Both => {}
+        Family::V4 => fields.push(("family", quoted("v4"))),
+        Family::V6 => fields.push(("family", quoted("v6"))),
+    }
+    if let Some(timeout) = resolver.timeout {
+        fields.push(("timeout", time(timeout)));
+    }
+    if let Some(valid) = resolver.valid {
+        // A second is the least.
+        fields.push(("min_ttl", time(valid.max(1))));
+        fields.push(("max_ttl", time(valid.max(1))));
+    }
+    fields
+}
+
+fn attributes(server: &Server) -> Vec<(&'static str, String)> {
+    let mut fields = Vec::new();
+    if server.weight != 1 {
+        fields.push(("weight", server.weight.to_string()));
+    }
+    if server.role != Role::Primary {
+        fields.push(("tier", "1".to_owned()));
+    }
+    if server.max_conns != 0 {
+        fields.push(("max_in_flight", server.max_conns.to_string()));
+    }
+    fields
+}
+
+/// Servers that are down are members all the same: they keep their place in a hash space.
+fn admin(text: &mut String, servers: &[&Server]) {
+    let state = |server: &&Server| match server.state {
+        State::Up => None,
+        State::Down(_) => Some("disabled"),
+        State::Drain => Some("drain"),
+    };
+    if !servers.iter().any(|server| state(server).is_some()) {
+        return;
+    }
+    text.push_str("\n[admin]\n");
+    for server in servers {
+        if let Some(state) = state(server) {
+            let _ = writeln!(text, "{} = {}", quoted(&address(server)), quoted(state));
+        }
+    }
+}
+
+/// `slow_start`, and what counts failures.
+fn rules(text: &mut String, upstream: &Upstream) {
+    let Some(first) = upstream.servers.first() else {
+        return;
+    };
+    if first.slow_start.value > 0 {
+        let window = time(first.slow_start.value);
+        let _ = writeln!(text, "\n[slow_start]\nwindow = {window}\nstart_percent = 1");
+    }
+    if first.max_fails.value > 0 {
+        let _ = writeln!(
+            text,
+            "\n[health.passive.max_fails]\nmax_fails = {}\nfail_timeout = {}\n\
+             tick = \"1s\" # nginx counts in whole seconds",
+            first.max_fails.value,
+            time(first.fail_timeout.value)
+        );
+    }
+}
+
+fn time(seconds: u64) -> String {
+    format!("\"{seconds}s\"")
+}
+
+/// A basic string of TOML.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => {
+                let _ = write!(quoted, "\\u{:04X}", u32::from(c));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted + "\""
+}
