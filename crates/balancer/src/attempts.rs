@@ -29,6 +29,20 @@ impl<S: Selector + ?Sized, K: AsRef<[u8]>> Attempts<S, K> {
             walk: Walk::default(),
         }
     }
+
+    /// From the start again, on this snapshot.
+    #[cfg(feature = "tower")]
+    pub(crate) fn restart(&mut self, snapshot: Arc<Snapshot<S>>) {
+        self.snapshot = snapshot;
+        self.walk = Walk::default();
+    }
+
+    /// As [`LoadBalancer::select`](crate::LoadBalancer::select), on the snapshot of now: for a
+    /// first attempt that found nobody while something flipped.
+    #[cfg(feature = "tower")]
+    pub(crate) fn select(&self, balancer: &crate::LoadBalancer<S>) -> Option<Pick> {
+        balancer.select_with_care(Query::new(self.lane, self.key.as_ref()))
+    }
 }
 
 impl<S: Selector + ?Sized, K: AsRef<[u8]>> Iterator for Attempts<S, K> {

@@ -34,6 +34,7 @@
 //! - Backups ([`Backend::tier`]), limits ([`Backend::max_in_flight`]), [`SlowStart`],
 //!   [`Options::panic_threshold`], and [`LoadBalancer::drain`].
 //! - Several selectors over the same members: [`LoadBalancer::lane`].
+//! - The balancer as a tower service, with the feature `tower`: `tower::Balance`.
 //!
 //! # What holds
 //!
@@ -62,6 +63,8 @@ pub mod discovery;
 mod drain;
 mod error;
 mod event;
+#[cfg(feature = "tower")]
+mod follow;
 mod handle;
 mod health;
 mod lane;
@@ -84,6 +87,9 @@ mod state;
 mod status;
 mod sync;
 mod tally;
+#[cfg(feature = "tower")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
+pub mod tower;
 mod update;
 mod walk;
 

@@ -38,6 +38,8 @@ pub struct LoadBalancer<S: Selector + ?Sized> {
     pub(crate) options: Options,
     pub(crate) maker: Arc<Maker<S>>,
     pub(crate) updates: Updates,
+    #[cfg(feature = "tower")]
+    pub(crate) followers: crate::follow::Followers,
 }
 
 impl<S: Build> LoadBalancer<S> {
@@ -109,6 +111,8 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
             options: builder.options,
             maker: Arc::new(builder.maker),
             updates: Updates::default(),
+            #[cfg(feature = "tower")]
+            followers: Default::default(),
         }
     }
 

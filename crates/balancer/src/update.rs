@@ -213,6 +213,8 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
         let publish = || before = Some(self.snapshot.swap(next));
         self.pool.board.seat(self.pool.id, seats, publish);
         drop(before); // Not under the lock: it may be large.
+        #[cfg(feature = "tower")]
+        self.followers.tell();
     }
 }
 
