@@ -6,7 +6,7 @@ use crate::document::Document;
 use crate::features::Pairs;
 use crate::process::{Cargo, Failure, install};
 use crate::test::{Features, Runner};
-use crate::{compat, features, test, tidy};
+use crate::{compat, features, fuzz, test, tidy};
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<(), Failure> {
     use lexopt::Arg::Value;
@@ -177,6 +177,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "models",
         run: models,
+    },
+    Step {
+        name: "fuzz",
+        run: fuzz::replay,
     },
     Step {
         name: "compat",

@@ -10,6 +10,7 @@ mod compat;
 mod demo;
 mod document;
 mod features;
+mod fuzz;
 mod miri;
 mod process;
 mod test;
@@ -97,6 +98,12 @@ const COMMANDS: &[Command] = &[
         run: features::run,
     },
     Command {
+        name: "fuzz",
+        flags: "[--seconds N] [--keep] [TARGET ...]",
+        about: "the fuzz targets, 30 seconds each; --keep puts the best inputs into fuzz/corpus",
+        run: fuzz::run,
+    },
+    Command {
         name: "miri",
         flags: "",
         about: "the unit tests of ketama and selection under miri, where the toolchain has it",
@@ -131,11 +138,12 @@ mod tests {
     fn what_is_unknown_is_named() {
         assert!(message(&["tset"]).contains("\"tset\""));
         assert!(message(&["--frobnicate"]).contains("--frobnicate"));
-        for command in ["test", "tidy", "miri", "ci"] {
+        for command in ["test", "tidy", "miri", "ci", "fuzz"] {
             assert!(message(&[command, "--frobnicate"]).contains("--frobnicate"));
         }
         assert!(message(&["ci", "lnit"]).contains("\"lnit\""));
         assert!(message(&["bench", "rign"]).contains("\"rign\""));
+        assert!(message(&["fuzz", "rign"]).contains("\"rign\""));
     }
 
     #[test]

@@ -50,7 +50,7 @@ fn violations(root: &Path) -> Result<(usize, Vec<String>), Failure> {
 /// Every source file that is not all tests, in the order of the paths.
 fn sources(root: &Path) -> Result<Vec<Source>, Failure> {
     let mut files = Vec::new();
-    let mut folders = vec![root.join("xtask/src")];
+    let mut folders = vec![root.join("xtask/src"), root.join("fuzz/src")];
     for member in entries(&root.join("crates"))? {
         folders.extend(["src", "examples", "benches"].map(|folder| member.join(folder)));
     }

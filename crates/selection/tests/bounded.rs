@@ -3,10 +3,13 @@
 
 #[expect(dead_code, reason = "the contract suite needs more of it")]
 mod every;
+#[path = "naive/bounded.rs"]
+mod naive;
 
 use std::sync::Arc;
 
 use every::{id, nodes};
+use naive::has_room;
 use proptest::prelude::*;
 use selection::{
     Build, BuildError, Consistent, Eligible, InFlight, KetamaConfig, Node, NodeId, NodeLoad,
@@ -19,18 +22,6 @@ fn bounded(set: &NodeSet, percent: u32) -> Consistent {
 
 fn held(set: &NodeSet, node: NodeId) -> InFlight<Arc<NodeLoad>> {
     InFlight::new(Arc::clone(set[node].load()))
-}
-
-/// `chash_server_is_eligible`: weights times 16, whole slots by weight, then the remainder.
-fn has_room(weights: &[u64], in_flight: &[u64], percent: u64, node: usize) -> bool {
-    let scaled: Vec<_> = weights.iter().map(|weight| weight * 16).collect();
-    let total: u64 = scaled.iter().sum();
-    let slots = ((in_flight.iter().sum::<u64>() + 1) * percent).div_ceil(100);
-    let (whole, remainder) = (slots / total, slots % total);
-    let before: u64 = scaled[..node].iter().sum();
-    let own = scaled[node] * whole + (before + scaled[node]) * remainder / total
-        - before * remainder / total;
-    in_flight[node] < own.max(1)
 }
 
 proptest! {

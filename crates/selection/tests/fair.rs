@@ -3,11 +3,14 @@
 
 #[expect(dead_code, reason = "the contract suite needs more of it")]
 mod every;
+#[path = "naive/fair.rs"]
+mod naive;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use every::{id, nodes};
+use naive::Model;
 use proptest::prelude::*;
 use selection::{
     Build, Eligible, FailureKind, Fair, FairConfig, InFlight, NodeLoad, NodeSet, Outcome, ReadySet,
@@ -95,54 +98,6 @@ fn with_max_fails_0_failures_do_not_count() {
         [0; 4].map(|_| pick(&selector, &ready, 0).unwrap()),
         [0, 1, 0, 1]
     );
-}
-
-/// The module's state and its two passes, in its own terms.
-struct Model {
-    weights: Vec<u32>,
-    current_weight: Vec<u32>,
-    last_request: Vec<u64>,
-    requests_in_flight: Vec<u64>,
-    fails: Vec<u32>,
-    max_fails: u32,
-    total: u64,
-    current: usize,
-}
-
-impl Model {
-    fn pick(&mut self, up: &[bool]) -> Option<usize> {
-        let len = self.weights.len();
-        self.total += 1;
-        let order: Vec<_> = (1..=len).map(|step| (self.current + step) % len).collect();
-        let open = |node: usize| up[node] && self.weights[node] > 0;
-        let idle = |node: usize| self.requests_in_flight[node] == 0 && self.fails[node] == 0;
-        let mut best = order.iter().copied().find(|&node| open(node) && idle(node));
-        if best.is_none() {
-            let mut lowest = u64::MAX;
-            for &node in &order {
-                if !open(node) || self.fails[node] >= self.max_fails {
-                    continue;
-                }
-                let age = (self.total - self.last_request[node]).min((1 << 20) - 1);
-                let mut score = (self.requests_in_flight[node] << 20) | (!age & ((1 << 20) - 1));
-                let left = self.max_fails - self.fails[node];
-                let weight = self.current_weight[node] * left / self.max_fails;
-                if weight > 0 {
-                    score /= u64::from(weight);
-                }
-                if score <= lowest {
-                    (lowest, best) = (score, Some(node));
-                }
-            }
-        }
-        let node = best?;
-        (self.current, self.last_request[node]) = (node, self.total);
-        self.current_weight[node] = match self.current_weight[node] {
-            0 => self.weights[node],
-            left => left - 1,
-        };
-        Some(node)
-    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -7,13 +7,14 @@ use ketama::{Bucket, Continuum};
 use proptest::prelude::*;
 
 mod naive;
+mod pools;
 mod update;
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(128) })]
 
     #[test]
-    fn equals_the_model(pool in naive::pool(), keys in naive::keys()) {
+    fn equals_the_model(pool in pools::pool(), keys in pools::keys()) {
         let buckets = naive::buckets(&pool);
         let ring = Continuum::new(&buckets).unwrap();
         check(&ring, &naive::ring(&buckets, 160, |node| node), &keys)?;
@@ -24,7 +25,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(128) })]
 
     #[test]
-    fn differences_equal_the_model(before in naive::pool(), after in naive::pool()) {
+    fn differences_equal_the_model(before in pools::pool(), after in pools::pool()) {
         let [old, new] = [before, after].map(|pool| naive::buckets(&pool));
         let [before, after] = [&old, &new].map(|buckets| Continuum::new(buckets).unwrap());
         let moves = before.diff(&after);
@@ -41,7 +42,7 @@ proptest! {
 
     #[test]
     fn v2_equals_the_model(
-        pool in naive::pool(), keys in naive::keys(), multiple in 1u32..200,
+        pool in pools::pool(), keys in pools::keys(), multiple in 1u32..200,
     ) {
         let buckets = naive::buckets(&pool);
         let point_multiple = multiple.try_into().unwrap();

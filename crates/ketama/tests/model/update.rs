@@ -4,7 +4,7 @@ use ketama::{Bucket, BuildError, Change, Continuum, RingConfig};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::naive;
+use crate::{naive, pools};
 
 /// Change `n` of a sequence, before it is known what stands in the list then.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        naive::bucket().prop_map(Step::Add),
+        pools::bucket().prop_map(Step::Add),
         any::<Index>().prop_map(Step::Remove),
         (any::<Index>(), 0..5u32).prop_map(|(index, weight)| Step::SetWeight(index, weight)),
     ];
@@ -95,7 +95,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
 
     #[test]
-    fn any_changes_equal_a_fresh_build(pool in naive::pool(), steps in steps()) {
+    fn any_changes_equal_a_fresh_build(pool in pools::pool(), steps in steps()) {
         changes_equal_builds(&pool, &steps, &RingConfig::new())?;
     }
 }
@@ -106,7 +106,7 @@ proptest! {
 
     #[test]
     fn v2_any_changes_equal_a_fresh_build(
-        pool in naive::pool(), steps in steps(), multiple in 1u32..200,
+        pool in pools::pool(), steps in steps(), multiple in 1u32..200,
     ) {
         let point_multiple = multiple.try_into().unwrap();
         let version = ketama::Version::V2 { point_multiple };

@@ -1,0 +1,8 @@
+//! The fuzz targets, each a function of an [`arbitrary::Arbitrary`] input that panics if anything is
+//! wrong. `fuzz_targets/` makes programs of them, `tests/replay.rs` replays what they found.
+#![forbid(unsafe_code)]
+
+pub mod balancer;
+pub mod config;
+pub mod ring;
+pub mod selectors;
