@@ -97,8 +97,9 @@ impl Board {
 
     /// One more balancer.
     pub(crate) fn join(self: &Arc<Self>, own: Own) -> Arc<Pool> {
+        let name = Arc::clone(&own.name);
         let (id, panicking) = self.lock().join(own);
-        Arc::new(Pool::new(id, Arc::clone(self), panicking))
+        Arc::new(Pool::new(id, name, Arc::clone(self), panicking))
     }
 
     /// A balancer is no more.

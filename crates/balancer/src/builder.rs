@@ -12,6 +12,7 @@ use crate::{ConfigError, Discovery, Event, HealthCheck, LoadBalancer, Options, S
 
 /// A balancer in the making.
 pub struct Builder<S: ?Sized> {
+    pub(crate) name: Arc<str>,
     pub(crate) discovery: Arc<dyn Discovery>,
     pub(crate) maker: Maker<S>,
     pub(crate) check: Option<Arc<dyn HealthCheck>>,
@@ -87,6 +88,16 @@ fn build_erased<T: Build>(config: T::Config) -> Box<BuildFn<dyn Selector>> {
 }
 
 impl<S: Selector + ?Sized> Builder<S> {
+    /// With a name, for status, logs and metrics; "default" without. It should tell the pools of a
+    /// program apart, and be one of a few.
+    #[must_use]
+    pub fn name(self, name: impl Into<Arc<str>>) -> Self {
+        Self {
+            name: name.into(),
+            ..self
+        }
+    }
+
     /// With an active health check. Without one, every backend is taken for healthy.
     #[must_use]
     pub fn health_check(self, check: impl HealthCheck + 'static) -> Self {
@@ -147,6 +158,7 @@ impl<S: Selector + ?Sized> Builder<S> {
         erase: fn(&Arc<S>) -> Arc<dyn Selector>,
     ) -> Self {
         Self {
+            name: "default".into(),
             discovery: Arc::new(discovery),
             maker: Maker {
                 builds: vec![build],
@@ -163,6 +175,7 @@ impl<S: Selector + ?Sized> Builder<S> {
 impl<S: ?Sized> fmt::Debug for Builder<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
+            .field("name", &self.name)
             .field("options", &self.options)
             .field("has_check", &self.check.is_some())
             .finish_non_exhaustive()

@@ -7,6 +7,19 @@ use std::time::Duration;
 
 use selection::BuildError;
 
+/// An error and all that it came from, in one line.
+pub(crate) struct Chain<'a>(pub(crate) &'a dyn Error);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        match self.0.source() {
+            Some(source) => write!(f, ": {}", Chain(source)),
+            None => Ok(()),
+        }
+    }
+}
+
 /// A text that is no address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseAddressError {

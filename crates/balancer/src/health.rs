@@ -42,6 +42,8 @@ pub enum InitialHealth {
 
 /// What the active checks say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Active {
     /// No check has settled it yet: [`InitialHealth`] holds.
@@ -50,6 +52,16 @@ pub enum Active {
     Up,
     /// Down.
     Down,
+}
+
+impl fmt::Display for Admin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Enabled => "enabled",
+            Self::Drain => "drain",
+            Self::Disabled => "disabled",
+        })
+    }
 }
 
 impl fmt::Display for Active {
@@ -86,6 +98,8 @@ pub enum Admin {
 
 /// What a backend is fit for, all in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Condition {
     /// It may be picked.
@@ -120,6 +134,8 @@ impl fmt::Display for Condition {
 
 /// Which of the three a change of [`Condition`] came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Cause {
     /// What its operator wants.

@@ -87,6 +87,7 @@ mod state;
 mod status;
 mod sync;
 mod tally;
+mod tier;
 #[cfg(feature = "tower")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
 pub mod tower;
@@ -116,8 +117,9 @@ pub use passive::{Consecutive, MaxFails, Passive};
 pub use pick::Pick;
 pub use shared_health::SharedHealth;
 pub use slow_start::SlowStart;
-pub use status::{BackendStatus, Status, Tier};
-pub use update::Update;
+pub use status::{BackendStatus, LastUpdate, Status};
+pub use tier::Tier;
+pub use update::{Update, UpdateResult};
 
 /// The selectors that a balancer picks with, re-exported for their types.
 pub use selection;

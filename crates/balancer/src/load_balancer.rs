@@ -97,6 +97,7 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
         };
         let admin = options.admin.iter();
         let pool = board.join(Own {
+            name: builder.name,
             panic_threshold: options.panic_threshold,
             admin: admin
                 .map(|(addr, admin)| (addr.identity(), *admin))
@@ -183,6 +184,12 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
     /// [`Drain::drained`] returns once its last request has ended.
     pub fn drain(&self, addr: &Address) -> Option<Drain> {
         self.set_state(addr, Admin::Drain).map(Drain::new)
+    }
+
+    /// What it is called: [`Builder::name`].
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.pool.name
     }
 
     /// Counts the changes of members, weights, tiers and ring names so far.

@@ -52,8 +52,8 @@ pub(crate) struct Party {
 }
 
 /// What each balancer has for itself; given once.
-#[derive(Default)]
 pub(crate) struct Own {
+    pub(crate) name: Arc<str>,
     pub(crate) panic_threshold: u8,
     /// What is wanted of a member as it joins, unless another balancer knows it.
     pub(crate) admin: BTreeMap<Identity, Admin>,

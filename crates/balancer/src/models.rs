@@ -41,16 +41,25 @@ fn policy(passive: Passive) -> Policy {
     }
 }
 
+fn own() -> Own {
+    Own {
+        name: "model".into(),
+        panic_threshold: 0,
+        admin: std::collections::BTreeMap::new(),
+        listener: None,
+    }
+}
+
 /// A balancer of its own.
 fn pool(passive: Passive) -> Arc<Pool> {
     let board = Arc::new(Board::new(policy(passive), Clock::start()));
-    board.join(Own::default())
+    board.join(own())
 }
 
 /// Two balancers that share the health of their backends.
 fn two_pools() -> [Arc<Pool>; 2] {
     let board = Arc::new(Board::shared(policy(Passive::Off), Clock::start()));
-    [board.join(Own::default()), board.join(Own::default())]
+    [board.join(own()), board.join(own())]
 }
 
 fn backend() -> Backend {

@@ -13,6 +13,8 @@ pub(crate) struct PoolId(pub(crate) u64);
 /// One balancer, as the board and its entries know it.
 pub(crate) struct Pool {
     pub(crate) id: PoolId,
+    /// What people call it.
+    pub(crate) name: Arc<str>,
     pub(crate) board: Arc<Board>,
     /// Whether too little is ready and health is ignored. Sequentially consistent, with the modes
     /// of the backends: it is read only of those whose health is bad.
@@ -32,9 +34,10 @@ pub(crate) struct Stay {
 }
 
 impl Pool {
-    pub(crate) fn new(id: PoolId, board: Arc<Board>, panicking: Panicking) -> Self {
+    pub(crate) fn new(id: PoolId, name: Arc<str>, board: Arc<Board>, panicking: Panicking) -> Self {
         Self {
             id,
+            name,
             board,
             panicking,
         }
@@ -66,6 +69,7 @@ impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pool")
             .field("id", &self.id)
+            .field("name", &self.name)
             .finish_non_exhaustive()
     }
 }

@@ -1,11 +1,12 @@
 //! One generation: who the backends are, how they are numbered, and what picks among them.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use selection::{
-    BuildError, Eligible, Identity, Node, NodeId, NodeLoad, NodeSet, ReadySet, Selector,
+    BuildError, Consistent, Eligible, Identity, Node, NodeId, NodeLoad, NodeSet, ReadySet, Selector,
 };
 
 use crate::member::Seat;
@@ -40,6 +41,8 @@ pub(crate) struct TierSnapshot<S: ?Sized> {
     pub(crate) ready: Arc<ReadySet>,
     /// Whether any of them has a limit of requests in flight.
     pub(crate) is_limited: bool,
+    /// Of each node on the first ring among its selectors; for operators, made when one asks.
+    shares: OnceLock<Option<Box<[f64]>>>,
 }
 
 /// One backend in one generation. What every pick looks at comes first, and `load` stands here as
@@ -161,6 +164,17 @@ impl<S: Selector + ?Sized> TierSnapshot<S> {
             weight: entry.backend.weight,
             stay: entry.stay.clone(),
         })
+    }
+
+    /// The share of all keys that the ring gives to each node; `None` if there is no ring.
+    pub(crate) fn shares(&self) -> Option<&[f64]> {
+        let shares = self.shares.get_or_init(|| {
+            let selectors = self.entries.first()?.selectors.iter();
+            let mut rings =
+                selectors.filter_map(|selector| (&**selector as &dyn Any).downcast_ref());
+            rings.next().map(|ring: &Consistent| ring.shares().into())
+        });
+        shares.as_deref()
     }
 
     pub(crate) fn pick(&self, query: Query<'_>, eligible: &Eligible<'_>) -> Option<Choice<'_>> {
@@ -314,6 +328,7 @@ impl<S: Selector + ?Sized> TierSnapshot<S> {
             ready: Arc::new(ReadySet::none(public.nodes.len())),
             public,
             is_limited,
+            shares: OnceLock::new(),
         })
     }
 

@@ -42,6 +42,14 @@ impl Update {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
     }
 
+    pub(crate) fn result(&self) -> UpdateResult {
+        if self.is_unchanged() {
+            UpdateResult::Unchanged
+        } else {
+            UpdateResult::Changed
+        }
+    }
+
     /// The share of all keys that have another backend now, as far as the ring decides: exactly
     /// that part of its circle. `None` if the first selector of the lowest tier was or is no
     /// ring, or that tier did not exist before.
@@ -90,6 +98,71 @@ pub(crate) struct History {
     pub(crate) failures: u64,
     pub(crate) last_error: Option<UpdateError>,
     pub(crate) last_good: Option<Duration>,
+    pub(crate) last: Option<Last>,
+}
+
+/// The latest update, whatever became of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Last {
+    pub(crate) ended: Duration,
+    pub(crate) result: UpdateResult,
+    pub(crate) discovery: Duration,
+    pub(crate) build: Duration,
+}
+
+/// What became of an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum UpdateResult {
+    /// What it found is another set, and serves.
+    Changed,
+    /// What it found is what served.
+    Unchanged,
+    /// It failed, and what served serves on.
+    Failed,
+}
+
+impl fmt::Display for UpdateResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Changed => "changed",
+            Self::Unchanged => "unchanged",
+            Self::Failed => "failed",
+        })
+    }
+}
+
+/// How long the parts of an update took.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    discovery: Duration,
+    build: Duration,
+}
+
+impl History {
+    fn record(&mut self, result: &Result<Update, UpdateError>, times: Times, now: Duration) {
+        let kind = match result {
+            Ok(update) => {
+                self.updates += 1;
+                self.last_error = None;
+                self.last_good = Some(now);
+                update.result()
+            }
+            Err(error) => {
+                self.failures += 1;
+                self.last_error = Some(error.clone());
+                UpdateResult::Failed
+            }
+        };
+        self.last = Some(Last {
+            ended: now,
+            result: kind,
+            discovery: times.discovery,
+            build: times.build,
+        });
+    }
 }
 
 impl Updates {
@@ -114,36 +187,31 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
     /// Outside a tokio runtime.
     pub async fn update(&self) -> Result<Update, UpdateError> {
         let _turn = self.updates.turn.lock().await;
-        let result = self.discover_and_publish().await;
-        let mut history = self.updates.history();
-        match &result {
-            Ok(_) => {
-                history.updates += 1;
-                history.last_error = None;
-                history.last_good = Some(self.pool.board.clock.now());
-            }
-            Err(error) => {
-                history.failures += 1;
-                history.last_error = Some(error.clone());
-            }
-        }
-        drop(history);
+        let mut times = Times::default();
+        let result = self.discover_and_publish(&mut times).await;
+        let now = self.pool.board.clock.now();
+        self.updates.history().record(&result, times, now);
         result
     }
 
-    async fn discover_and_publish(&self) -> Result<Update, UpdateError> {
-        let started = self.pool.board.clock.now();
-        let found = self.discover().await?;
-        let discovered = self.pool.board.clock.now();
+    async fn discover_and_publish(&self, times: &mut Times) -> Result<Update, UpdateError> {
+        let clock = self.pool.board.clock;
+        let started = clock.now();
+        let found = self.discover().await;
+        let discovered = clock.now();
+        times.discovery = discovered.saturating_sub(started);
+        let found = found?;
         let previous = self.snapshot.load_full();
         let mut update = compare(&previous, &found);
-        update.discovery = discovered.saturating_sub(started);
+        update.discovery = times.discovery;
         // With other values in `ext` the entries are made anew around the same selectors, which is
         // no new generation.
         if !update.is_unchanged() || !has_ext_of(&previous, &found) {
             update.generation += u64::from(!update.is_unchanged());
-            let tiers = self.build(found, Arc::clone(&previous)).await?;
-            update.build = self.pool.board.clock.now().saturating_sub(discovered);
+            let tiers = self.build(found, Arc::clone(&previous)).await;
+            times.build = clock.now().saturating_sub(discovered);
+            let tiers = tiers?;
+            update.build = times.build;
             update.selectors = self.lowest_selectors(&previous.tiers, &tiers);
             self.publish(update.generation, tiers);
         }

@@ -173,6 +173,41 @@ impl Consistent {
         &self.ring
     }
 
+    /// The share of all keys that belongs to each node while all of them are eligible, by node:
+    /// exactly its part of the circle. Nodes of one ring name divide theirs by weight.
+    ///
+    /// O(points).
+    #[must_use]
+    pub fn shares(&self) -> Vec<f64> {
+        let mut shares = vec![0.0; self.nodes.len()];
+        for (bucket, places) in self.ring.shares().into_iter().enumerate() {
+            // Both below 2^53.
+            let share = places as f64 / Continuum::CIRCLE as f64;
+            let members = self.members_of(bucket);
+            let weight = |node: &NodeId| f64::from(self.nodes[*node].weight());
+            let sum: f64 = members.iter().map(weight).sum();
+            for node in members {
+                shares[node.index()] = share * weight(&node) / sum;
+            }
+        }
+        shares
+    }
+
+    /// The nodes behind `bucket` that are not drained.
+    fn members_of(&self, bucket: usize) -> Vec<NodeId> {
+        match &self.members {
+            Members::Same => {
+                let node = NodeId::new(bucket);
+                let weighs = |node: &NodeId| self.nodes[*node].weight() > 0;
+                node.filter(weighs).into_iter().collect()
+            }
+            Members::Named(groups) => groups
+                .get(bucket)
+                .map(|group| group.to_vec())
+                .unwrap_or_default(),
+        }
+    }
+
     /// The first node on `walk` that may be picked. Up to `repeats` nodes may be asked twice.
     fn first(
         &self,

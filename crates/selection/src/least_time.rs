@@ -162,6 +162,22 @@ struct Ages {
 }
 
 impl LeastTime {
+    /// The average time of this node's answers, as [`LeastTimeConfig::time`] takes it, in whole
+    /// milliseconds. `None` without an answer, or while that is none.
+    #[must_use]
+    pub fn average(&self, node: NodeId) -> Option<Duration> {
+        let average = self.average_of(self.peer(node)?);
+        (average > 0).then(|| Duration::from_millis(average))
+    }
+
+    fn average_of(&self, peer: &Peer) -> u64 {
+        let average = match self.config.time {
+            TimeTo::Header => &peer.times.header,
+            TimeTo::LastByte => &peer.times.response,
+        };
+        average.load(Ordering::Relaxed)
+    }
+
     fn with_state(
         nodes: &NodeSet,
         config: &LeastTimeConfig,
@@ -229,11 +245,7 @@ impl LeastTime {
     /// Milliseconds until it would have answered all its requests and one more.
     fn estimate(&self, peer: &Peer, now: Duration) -> u128 {
         let times = &peer.times;
-        let average = match self.config.time {
-            TimeTo::Header => &times.header,
-            TimeTo::LastByte => &times.response,
-        };
-        let mut time = average.load(Ordering::Relaxed);
+        let mut time = self.average_of(peer);
         let (idle, limit) = (times.idle(now), self.config.fail_timeout.as_secs());
         if idle > limit {
             let halvings = u32::try_from(idle / limit.saturating_add(1)).unwrap_or(u32::MAX);
@@ -476,6 +488,23 @@ mod tests {
             .fail_timeout(Duration::from_secs(2));
         let selector = LeastTime::build(&NodeSet::default(), &config).unwrap();
         selector.estimate(&peer(average, 100), Duration::from_secs(100 + idle))
+    }
+
+    #[test]
+    fn tells_the_average_of_the_time_that_counts() {
+        let nodes = NodeSet::new([Node::new("a", 1), Node::new("b", 1)]).unwrap();
+        let (a, b) = (NodeId::from(0), NodeId::from(1));
+        let outcome = Outcome::Success {
+            latency: Duration::from_millis(70),
+            header: Some(Duration::from_millis(30)),
+        };
+        for (time, average) in [(TimeTo::Header, 30), (TimeTo::LastByte, 70)] {
+            let config = LeastTimeConfig::default().time(time);
+            let selector = LeastTime::build(&nodes, &config).unwrap();
+            selector.observe(a, &outcome, Duration::ZERO);
+            assert_eq!(selector.average(a), Some(Duration::from_millis(average)));
+            assert_eq!(selector.average(b), None);
+        }
     }
 
     #[test]

@@ -196,6 +196,11 @@ fn nodes_of_one_ring_name_take_turns() {
         .map(|b| (b.text(), b.weight()))
         .collect();
     assert_eq!(names, [("shared.test", 2), ("10.0.0.9:80", 2)]);
+    let circle = ring.ring().share(0) as f64 / (1u64 << 32) as f64;
+    let shares = [circle / 3.0 * 2.0, 1.0 - circle, circle / 3.0, 0.0];
+    for (share, expected) in ring.shares().into_iter().zip(shares) {
+        assert!((share - expected).abs() < 1e-12, "{share} for {expected}");
+    }
     let key = (0..100)
         .map(|i| format!("key-{i}"))
         .find(|key| ring.ring().node_idx(key.as_bytes()) == Some(0))

@@ -14,6 +14,7 @@ mod pool;
 mod ring;
 mod service;
 mod shared;
+mod status;
 mod support;
 mod threads;
 mod update;
