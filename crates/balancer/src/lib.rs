@@ -35,6 +35,7 @@
 //!   [`Options::panic_threshold`], and [`LoadBalancer::drain`].
 //! - Several selectors over the same members: [`LoadBalancer::lane`].
 //! - The balancer as a tower service, with the feature `tower`: `tower::Balance`.
+//! - A whole pool from a TOML or JSON file, with the feature `serde`: `PoolConfig`.
 //!
 //! # What holds
 //!
@@ -141,3 +142,15 @@ pub struct MigratingFromPingora;
 #[doc = include_str!("../../../docs/choosing.md")]
 #[derive(Debug)]
 pub struct Choosing;
+
+/// The example of its page.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/configuration.md")]
+#[derive(Debug)]
+pub struct Configuration;
+
+/// The example of its page.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/migrating-from-nginx.md")]
+#[derive(Debug)]
+pub struct MigratingFromNginx;

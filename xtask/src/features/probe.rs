@@ -163,6 +163,6 @@ pub(crate) const EFFECTS: &[Effect] = &[
         entry: "balancer",
         feature: "serde",
         source: include_str!("../../probes/serde_balancer.rs"),
-        without: "Deserialize",
+        without: "gated behind the `serde` feature",
     },
 ];

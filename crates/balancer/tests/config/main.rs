@@ -9,5 +9,6 @@
 mod algorithms;
 mod behaviour;
 mod errors;
+mod page;
 mod round_trip;
 mod support;

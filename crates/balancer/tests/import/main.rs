@@ -13,6 +13,7 @@ mod decisions;
 mod lines;
 #[path = "../../examples/import_nginx/nginx/mod.rs"]
 mod nginx;
+mod page;
 #[path = "../../examples/import_nginx/pool.rs"]
 mod pool;
 
