@@ -114,6 +114,10 @@ use crate::{Address, Admin, Backend, Options, Order, SlowStart};
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct PoolConfig {
+    /// What the pool is called in status, logs and metrics; see
+    /// [`Builder::name`](crate::Builder::name). Default: `default`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// What picks. Default: [`Algorithm::SmoothRoundRobin`], as nginx.
     #[serde(deserialize_with = "algorithm::deserialize")]
     pub algorithm: Algorithm,
@@ -148,6 +152,7 @@ impl Default for PoolConfig {
     fn default() -> Self {
         let options = Options::default();
         Self {
+            name: None,
             algorithm: Algorithm::SmoothRoundRobin(SmoothConfig::default()),
             order: options.order,
             update_interval: options.update_interval,
@@ -174,6 +179,7 @@ impl PartialEq for PoolConfig {
             )
         };
         numbers(self) == numbers(other)
+            && self.name == other.name
             && self.algorithm == other.algorithm
             && source::are_like(&self.backends, &other.backends)
             && self.discovery == other.discovery

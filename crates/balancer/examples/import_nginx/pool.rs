@@ -30,6 +30,7 @@ pub(crate) fn toml(upstream: &Upstream) -> Result<String, Vec<Located>> {
         .filter(|server| !is_left_out(server));
     let servers: Vec<_> = servers.collect();
     let mut text = header(upstream);
+    let _ = writeln!(text, "name = {}", quoted(&upstream.name));
     let _ = writeln!(text, "algorithm = {}", algorithm(upstream));
     text.push_str("order = \"listed\"\n");
     members(&mut text, upstream, &servers);

@@ -33,15 +33,19 @@ impl Builder<dyn Selector> {
     /// # Errors
     ///
     /// As [`LoadBalancer::from_config`].
-    pub fn from_config(config: PoolConfig) -> Result<Self, ConfigError> {
+    pub fn from_config(mut config: PoolConfig) -> Result<Self, ConfigError> {
         config.check()?;
+        let name = config.name.take();
         let options = config.options();
         let check = config.health.active.as_ref().map(ActiveConfig::check);
         let algorithm = config.algorithm.clone();
-        let builder = Self::from_factory(config.discovery()?, move |nodes, previous| {
+        let mut builder = Self::from_factory(config.discovery()?, move |nodes, previous| {
             select(&algorithm, nodes, previous).map(Arc::from)
         })
         .options(options);
+        if let Some(name) = name {
+            builder = builder.name(name);
+        }
         Ok(match check {
             Some(check) => builder.health_check(check),
             None => builder,

@@ -152,6 +152,7 @@ async fn tiers_and_limits_hold() {
 async fn sources_are_one_pool_in_their_order() {
     let balancer = balancer(
         "
+        name = 'joint'
         order = 'listed'
         backends = [{addr = '10.0.0.9:80'}]
         discovery = [{static = [{addr = '10.0.0.5:80'}]}, {static = [{addr = '10.0.0.1:80'}]}]
@@ -159,6 +160,7 @@ async fn sources_are_one_pool_in_their_order() {
     );
     let update = balancer.update().await.unwrap();
     assert_eq!(update.added.len(), 3);
+    assert_eq!(&*balancer.status().name, "joint");
     assert_eq!(
         choices(&balancer, [b""; 3]),
         ["10.0.0.9:80", "10.0.0.5:80", "10.0.0.1:80"]

@@ -171,6 +171,7 @@ prop_compose! {
 
 prop_compose! {
     fn pool()(
+        name in any::<Option<String>>(),
         algorithm in algorithm(),
         listed in any::<bool>(),
         update_interval in time(),
@@ -181,6 +182,7 @@ prop_compose! {
         health in health(),
     ) -> PoolConfig {
         let mut config = PoolConfig::default();
+        config.name = name;
         config.algorithm = algorithm;
         if listed {
             config.order = Order::Listed;
