@@ -7,18 +7,17 @@ use std::time::Duration;
 
 use selection::Identity;
 use tokio::sync::watch;
-use tracing::{error, info};
 
 use crate::clock::Clock;
 use crate::contain::contain_now;
 use crate::health::{Active, Admin, Condition, Health, Probe};
 use crate::member::{Member, Seat, Standing};
-use crate::members::{Members, Own, Policy};
+use crate::members::{Members, News, Own, Policy};
 use crate::passive::{Phase, Picked};
 use crate::pool::{Pool, PoolId};
 use crate::state::State;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
-use crate::{Cause, Event, SlowStart, Thresholds};
+use crate::{Cause, Event, SlowStart, Thresholds, log};
 
 /// The members and their health, behind the writer lock: of one balancer, or of several that share
 /// the health of their backends.
@@ -319,19 +318,8 @@ impl Board {
     /// One at a time: what comes up while another tells is told by that one.
     fn tell(&self) {
         while !self.telling.swap(true, Ordering::SeqCst) {
-            while let Some((event, listeners)) = self.next_flip() {
-                info!(
-                    backend = %event.backend,
-                    from = %event.from,
-                    to = %event.to,
-                    reason = %event.reason,
-                    "backend changed",
-                );
-                for listener in listeners {
-                    if let Err(message) = contain_now(|| listener(&event)) {
-                        error!(%message, "an event listener panicked");
-                    }
-                }
+            while let Some(news) = self.next_news() {
+                tell(news);
             }
             self.telling.store(false, Ordering::SeqCst);
             // One may have come between the last look and the line before: look once more.
@@ -341,8 +329,8 @@ impl Board {
         }
     }
 
-    fn next_flip(&self) -> Option<(Event, Vec<Arc<Listener>>)> {
-        self.lock().next_flip()
+    fn next_news(&self) -> Option<News> {
+        self.lock().outbox.pop_front()
     }
 
     fn tell_publication(&self) {
@@ -355,6 +343,24 @@ impl fmt::Debug for Board {
         f.debug_struct("Board")
             .field("members", &self.members)
             .finish_non_exhaustive()
+    }
+}
+
+fn tell(news: News) {
+    let (event, pools, listeners) = match news {
+        News::Panic { pool, begins: true } => return log::panic_began(&pool),
+        News::Panic { pool, .. } => return log::panic_ended(&pool),
+        News::Flip {
+            event,
+            pools,
+            listeners,
+        } => (event, pools, listeners),
+    };
+    log::backend_changed(&pools, &event);
+    for listener in listeners {
+        if let Err(message) = contain_now(|| listener(&event)) {
+            log::listener_panicked(&pools, &event, &message);
+        }
     }
 }
 

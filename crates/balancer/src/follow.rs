@@ -2,9 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use tracing::error;
-
 use crate::contain::contain_now;
+use crate::log;
 
 /// Somebody who looks at the members again whenever there are others.
 pub(crate) trait Follower: Send + Sync {
@@ -35,7 +34,7 @@ impl Followers {
     /// What it lets go of is the user's, and may fall over.
     fn tell_one(&self, follower: &Arc<dyn Follower>) {
         if let Err(message) = contain_now(|| follower.members_changed()) {
-            error!(%message, "what was kept for a backend that has left panicked");
+            log::follower_panicked(&message);
         }
     }
 }

@@ -70,6 +70,7 @@ mod handle;
 mod health;
 mod lane;
 mod load_balancer;
+mod log;
 mod member;
 mod members;
 #[cfg(all(test, loom_models))]

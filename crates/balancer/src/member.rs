@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use selection::{Identity, NodeId, ReadySet};
 
-use crate::Cause;
 use crate::health::{Condition, Health};
-use crate::members::{Party, Policy};
+use crate::members::{News, Own, Party, Policy};
 use crate::passive::Passive;
 use crate::pool::{PoolId, Stay};
 use crate::state::{Mode, State};
 use crate::tally::Share;
+use crate::{Cause, Event};
 
 /// Where a backend sits in the current snapshot of a balancer.
 #[derive(Clone, Debug)]
@@ -154,6 +154,24 @@ impl Member {
 // ===== impl Standing =====
 
 impl Standing<'_> {
+    fn owns(&self) -> impl Iterator<Item = &Own> {
+        let parties = self
+            .places
+            .iter()
+            .filter_map(|place| self.parties.get(&place.pool));
+        parties.map(|party| &party.own)
+    }
+
+    /// That the backend has flipped, for those who have it.
+    pub(crate) fn news(&self, event: Event) -> News {
+        let names: Vec<_> = self.owns().map(|own| &*own.name).collect();
+        News::Flip {
+            event,
+            pools: names.join(", "),
+            listeners: self.owns().filter_map(|own| own.listener.clone()).collect(),
+        }
+    }
+
     /// Whether one more ejection keeps the limit in every balancer that has the backend.
     pub(crate) fn may_eject(&self, rule: &Passive) -> bool {
         self.places.iter().all(|place| {

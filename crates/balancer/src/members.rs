@@ -39,15 +39,28 @@ pub(crate) struct Members {
     /// What happens by itself, and when.
     dues: BTreeSet<(Duration, Identity)>,
     ids: u64,
-    /// Flips that nobody has been told of yet.
-    pub(crate) outbox: VecDeque<Flip>,
+    /// What nobody has been told of yet.
+    pub(crate) outbox: VecDeque<News>,
+}
+
+/// What is to be told, without the lock.
+pub(crate) enum News {
+    /// A backend has flipped.
+    Flip {
+        event: Event,
+        /// The names of the balancers that have it.
+        pools: String,
+        listeners: Vec<Arc<Listener>>,
+    },
+    /// A balancer begins, or ends, to ignore health.
+    Panic { pool: Arc<str>, begins: bool },
 }
 
 /// One balancer.
 pub(crate) struct Party {
     pub(crate) tally: Tally,
     panicking: Panicking,
-    own: Own,
+    pub(crate) own: Own,
     has_served: bool,
 }
 
@@ -58,13 +71,6 @@ pub(crate) struct Own {
     /// What is wanted of a member as it joins, unless another balancer knows it.
     pub(crate) admin: BTreeMap<Identity, Admin>,
     pub(crate) listener: Option<Arc<Listener>>,
-}
-
-/// An event, and the balancers that have the backend.
-#[derive(Debug)]
-pub(crate) struct Flip {
-    pub(crate) event: Event,
-    pools: Vec<PoolId>,
 }
 
 /// Who has left a balancer: to be closed once nobody finds them any more.
@@ -158,10 +164,9 @@ impl Members {
         for member in self.seated.values_mut().filter(|member| member.is_of(pool)) {
             member.count(&mut self.parties);
         }
-        if let Some(party) = self.parties.get(&pool) {
-            party.judge_panic();
+        if !self.judge_panic(pool) {
+            self.post_all(pool);
         }
-        self.post_all(pool);
         left
     }
 
@@ -190,25 +195,21 @@ impl Members {
             let reason = contain_now(|| reason.to_string()).unwrap_or_default();
             member.since = now;
             member.why = Some((cause, reason.as_str().into()));
-            self.outbox.push_back(Flip {
-                event: Event {
-                    backend: identity.clone(),
-                    from: before,
-                    to: after,
-                    cause,
-                    reason,
-                },
-                pools: member.places.iter().map(|place| place.pool).collect(),
-            });
+            let event = Event {
+                backend: identity.clone(),
+                from: before,
+                to: after,
+                cause,
+                reason,
+            };
+            self.outbox.push_back(standing.news(event));
         }
         member.count(&mut self.parties);
         member.schedule(&mut self.dues, &self.policy);
         member.post(&self.parties);
-        let pools = member.places.iter().map(|place| place.pool);
-        let turned = pools.filter(|pool| self.parties.get(pool).is_some_and(Party::judge_panic));
-        let turned: Vec<_> = turned.collect();
-        for pool in turned {
-            self.post_all(pool);
+        let pools: Vec<_> = member.places.iter().map(|place| place.pool).collect();
+        for pool in pools {
+            self.judge_panic(pool);
         }
         Some(result)
     }
@@ -257,14 +258,6 @@ impl Members {
         for member in self.seated.values_mut() {
             member.prober.take_if(|prober| *prober == pool);
         }
-    }
-
-    /// The flip that is to be told next, and to whom.
-    pub(crate) fn next_flip(&mut self) -> Option<(Event, Vec<Arc<Listener>>)> {
-        let Flip { event, pools } = self.outbox.pop_front()?;
-        let parties = pools.iter().filter_map(|pool| self.parties.get(pool));
-        let listeners = parties.filter_map(|party| party.own.listener.clone());
-        Some((event, listeners.collect()))
     }
 
     fn take_seat(&mut self, pool: PoolId, seat: Seat, joins: bool, now: Duration) {
@@ -323,6 +316,25 @@ impl Members {
         left
     }
 
+    /// Returns whether the balancer begins to ignore health, or ends; all follow then.
+    fn judge_panic(&mut self, pool: PoolId) -> bool {
+        let Some(party) = self.parties.get(&pool) else {
+            return false;
+        };
+        let begins = party.tally.is_panic(party.own.panic_threshold);
+        if begins == party.is_panicking() {
+            return false;
+        }
+        party.panicking.store(begins, Ordering::SeqCst);
+        let pool_name = Arc::clone(&party.own.name);
+        self.outbox.push_back(News::Panic {
+            pool: pool_name,
+            begins,
+        });
+        self.post_all(pool);
+        true
+    }
+
     fn post_all(&self, pool: PoolId) {
         for member in self.seated.values().filter(|member| member.is_of(pool)) {
             member.post(&self.parties);
@@ -341,14 +353,6 @@ impl Party {
     pub(crate) fn is_panicking(&self) -> bool {
         self.panicking.load(Ordering::SeqCst)
     }
-
-    /// Whether it begins to ignore health, or ends.
-    fn judge_panic(&self) -> bool {
-        let panicking = self.tally.is_panic(self.own.panic_threshold);
-        let changes = panicking != self.is_panicking();
-        self.panicking.store(panicking, Ordering::SeqCst);
-        changes
-    }
 }
 
 impl fmt::Debug for Party {
@@ -356,6 +360,15 @@ impl fmt::Debug for Party {
         f.debug_struct("Party")
             .field("tally", &self.tally)
             .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for News {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flip { event, .. } => event.fmt(f),
+            Self::Panic { pool, begins } => write!(f, "panic of {pool}: {begins}"),
+        }
     }
 }
 

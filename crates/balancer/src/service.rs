@@ -10,13 +10,12 @@ use std::time::Duration;
 use selection::{Identity, Selector};
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout};
-use tracing::{debug, error, warn};
 
 use crate::clock::Clock;
 use crate::contain::{contain, contain_now};
 use crate::health::Probe;
 use crate::snapshot::Entry;
-use crate::{CheckError, HealthCheck, LoadBalancer, Update};
+use crate::{CheckError, HealthCheck, LoadBalancer, Update, log};
 
 impl<S: Selector + ?Sized> LoadBalancer<S> {
     /// Keeps members and health up to date until `shutdown` completes, then returns at once,
@@ -46,12 +45,11 @@ async fn follow_discovery<S: Selector + ?Sized>(balancer: Arc<LoadBalancer<S>>) 
         match balancer.update().await {
             Ok(update) => {
                 failures = 0;
-                report(&update);
+                report(balancer.name(), &update);
             }
             Err(cause) => {
                 failures += 1;
-                let source = std::error::Error::source(&cause).map(ToString::to_string);
-                warn!(error = %cause, source, failures, "update failed, the last good set serves on");
+                log::update_failed(balancer.name(), &cause, failures);
             }
         }
         let wait = match failures {
@@ -67,24 +65,17 @@ async fn follow_discovery<S: Selector + ?Sized>(balancer: Arc<LoadBalancer<S>>) 
         };
         tokio::select! {
             () = wait_until(balancer.pool.board.clock, Some(next)) => {}
-            () = quiet_if_panicked(woken) => {}
+            () = quiet_if_panicked(balancer.name(), woken) => {}
         }
     }
 }
 
-fn report(update: &Update) {
+fn report(pool: &str, update: &Update) {
     if update.is_unchanged() {
-        debug!(generation = update.generation, "nothing new discovered");
-        return;
+        log::members_unchanged(pool, update);
+    } else {
+        log::members_changed(pool, update);
     }
-    tracing::info!(
-        generation = update.generation,
-        added = update.added.len(),
-        removed = update.removed.len(),
-        changed = update.changed.len(),
-        build_us = update.build.as_micros(),
-        "members changed",
-    );
 }
 
 /// Polls `future` once: its first poll is where a discovery begins to listen.
@@ -97,9 +88,9 @@ async fn poll_once<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
 }
 
 /// A `changed` that panics wakes nobody: it would do so again at once, and for ever.
-async fn quiet_if_panicked(woken: impl Future<Output = Result<(), String>>) {
+async fn quiet_if_panicked(pool: &str, woken: impl Future<Output = Result<(), String>>) {
     if let Err(message) = woken.await {
-        error!(%message, "Discovery::changed panicked, waiting for the interval instead");
+        log::changed_panicked(pool, &message);
         pending::<()>().await;
     }
 }
@@ -110,7 +101,7 @@ fn until_stale<S: Selector + ?Sized>(balancer: &LoadBalancer<S>) -> Duration {
     match contain_now(|| balancer.discovery.valid_for()) {
         Ok(holds) => holds.map_or(interval, |holds| holds.max(FIRST_RETRY)),
         Err(message) => {
-            error!(%message, "Discovery::valid_for panicked, waiting for the interval instead");
+            log::valid_for_panicked(balancer.name(), &message);
             interval
         }
     }
@@ -243,15 +234,9 @@ impl<S: Selector + ?Sized> Prober<S> {
     }
 
     fn finish(&mut self, done: Result<Done, tokio::task::JoinError>) {
-        let Ok(done) = done else {
-            // The future of a check panicked as it was dropped, and took the name of its backend
-            // with it. Begin afresh: all are due.
-            error!("a health check panicked while it was dropped");
-            self.running = JoinSet::new();
-            self.targets.clear();
-            self.due.clear();
-            self.follow_members();
-            return;
+        let done = match done {
+            Ok(done) => done,
+            Err(error) => return self.begin_afresh(&error),
         };
         self.tell(&done);
         let identity = &done.target.entry.state.identity;
@@ -270,10 +255,20 @@ impl<S: Selector + ?Sized> Prober<S> {
         self.due.insert((next, identity.clone()));
     }
 
+    /// The future of a check panicked as it was dropped, and took the name of its backend with it:
+    /// all are due.
+    fn begin_afresh(&mut self, error: &tokio::task::JoinError) {
+        log::check_drop_panicked(self.balancer.name(), error);
+        self.running = JoinSet::new();
+        self.targets.clear();
+        self.due.clear();
+        self.follow_members();
+    }
+
     fn forget(&self, target: &Target) {
         let backend = &target.entry.backend;
         if let Err(message) = contain_now(|| self.check.forget(backend)) {
-            error!(backend = %backend.addr, %message, "HealthCheck::forget panicked");
+            log::forget_panicked(self.balancer.name(), backend, &message);
         }
     }
 
@@ -305,7 +300,7 @@ impl<S: Selector + ?Sized> Prober<S> {
             Ok(Ok(())) => tell(Probe::Passed, &"a check passed"),
             Ok(Err(cause)) => tell(Probe::Failed, cause),
             Err(message) => {
-                error!(backend = %identity, %message, "a health check panicked, which counts as no result");
+                log::check_panicked(self.balancer.name(), &entry.backend, message);
             }
         }
     }

@@ -13,13 +13,12 @@ use futures_util::stream::{self, StreamExt};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::proto::rr::rdata::SRV;
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
-use tracing::debug;
 
 pub use self::config::{Absent, DnsConfig, Family};
 pub use self::error::{DnsError, DnsErrorKind};
 pub use self::question::{HostName, Question};
 use super::Discovery;
-use crate::{Backend, DiscoveryError};
+use crate::{Backend, DiscoveryError, log};
 
 /// The addresses or the services that a name stands for.
 ///
@@ -105,7 +104,7 @@ impl Dns {
                     }));
                 }
                 Err(error) if error.is_absence() => {
-                    debug!(service = %self.name, %error, "a target without an address is passed over");
+                    log::target_absent(&self.name, &error);
                     absence = Some(error);
                 }
                 Err(error) => return Err(error),

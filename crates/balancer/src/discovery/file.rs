@@ -11,12 +11,11 @@ use std::{fmt, fs, io};
 use async_trait::async_trait;
 use serde::Deserialize;
 use tokio::task::spawn_blocking;
-use tracing::warn;
 
 use self::eye::Eye;
 use super::Discovery;
 use crate::schema::{self, Fault};
-use crate::{Backend, DiscoveryError};
+use crate::{Backend, DiscoveryError, log};
 
 /// A list of backends in a file.
 ///
@@ -166,7 +165,7 @@ impl Reader {
     fn read(&self) -> Result<Vec<Backend>, FileError> {
         // Before it reads, so that no change falls in between.
         if let Err(cause) = self.eye.open() {
-            warn!(%cause, "changes of the file are not told, it is read now and then");
+            log::file_unwatched(&self.path, &cause);
         }
         let list = self.parse();
         if list.is_err() {

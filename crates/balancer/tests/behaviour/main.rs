@@ -9,6 +9,7 @@
 mod http;
 mod lanes;
 mod leases;
+mod logs;
 mod passive;
 mod pool;
 mod ring;
