@@ -6,7 +6,7 @@ use crate::document::Document;
 use crate::features::Pairs;
 use crate::process::{Cargo, Failure, install};
 use crate::test::{Features, Runner};
-use crate::{compat, features, fuzz, test, tidy};
+use crate::{compat, features, fuzz, live, test, tidy};
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<(), Failure> {
     use lexopt::Arg::Value;
@@ -185,6 +185,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "compat",
         run: compat::check,
+    },
+    Step {
+        name: "compat-live",
+        run: live::check,
     },
     Step {
         name: "features",

@@ -5,10 +5,15 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::document::Document;
+use crate::live;
 use crate::process::{Cargo, Failure, rest};
 
 pub(crate) fn run(arguments: lexopt::Parser) -> Result<(), Failure> {
-    let arguments = rest(arguments)?;
+    let mut arguments = rest(arguments)?;
+    if let Some(place) = arguments.iter().position(|argument| argument == "--live") {
+        arguments.remove(place);
+        return live::run(arguments);
+    }
     if arguments == ["--write"] {
         return matrix(Document::Write);
     }

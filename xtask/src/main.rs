@@ -11,6 +11,7 @@ mod demo;
 mod document;
 mod features;
 mod fuzz;
+mod live;
 mod miri;
 mod process;
 mod test;
@@ -81,8 +82,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "compat",
-        flags: "[--only SYSTEM] [--json] | --write",
-        about: "our choices against the recorded choices of other systems",
+        flags: "[--only SYSTEM] [--json] | --write | --live [--install] [--seed N] [--only SYSTEM]",
+        about: "our choices against those of other systems: recorded, or asked of them now",
         run: compat::run,
     },
     Command {
