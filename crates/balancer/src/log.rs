@@ -99,6 +99,7 @@ pub(crate) fn forget_panicked(pool: &str, backend: &Backend, message: &str) {
 }
 
 /// What was kept for the backends that have left fell over.
+#[cfg(any(feature = "tower", test))]
 pub(crate) fn follower_panicked(message: &str) {
     error!(
         name: "follower_panicked",
