@@ -88,7 +88,8 @@ fn unshare(user: &[&str]) -> Command {
 
 /// Whether we may have the namespaces, and do in them what is needed.
 fn may_unshare(user: &[&str]) -> bool {
-    let trial = "ip link set lo up && mount --bind /etc/hosts /etc/hosts";
+    let trial = "ip link set lo up && ip addr add fd12::1/128 dev lo \
+                 && mount --bind /etc/hosts /etc/hosts";
     let status = unshare(user)
         .args(["sh", "-c", trial])
         .stdout(Stdio::null())

@@ -1,25 +1,21 @@
-//! The same steps with ours: a `LoadBalancer`, told of every outcome, or a selector alone.
+//! The same steps with ours: a `LoadBalancer`, told of every outcome.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use balancer::selection::{Eligible, FailureKind, Node, NodeSet, Outcome, ReadySet, Selector};
+use balancer::selection::{FailureKind, NodeSet, Outcome, Selector};
 use balancer::{Address, LoadBalancer, Pick, Static};
 
 use crate::Error;
 use crate::nginx::client::Answer;
-use crate::nginx::script::{Ours, Pool, Request, Step};
-use crate::nginx::upstream::Role;
+use crate::nginx::script::{Pool, Request, Step};
 
 /// Our answers, in the order of the requests.
 ///
 /// Of nginx's answers only the seconds are used, and those only where the script has beats. Tokio's
 /// clock has to be paused.
 pub(crate) async fn answers(pool: &Pool, theirs: &[Answer]) -> Result<Vec<Answer>, Error> {
-    match pool.ours {
-        Ours::Balancer => Replay::new(pool).await?.run(theirs).await,
-        Ours::Selector => by_selector(pool),
-    }
+    Replay::new(pool).await?.run(theirs).await
 }
 
 /// A balancer on its way through a script.
@@ -37,14 +33,9 @@ impl<'a> Replay<'a> {
         let build =
             move |nodes: &NodeSet, _: Option<&dyn Selector>| algorithm.build(nodes).map(Into::into);
         let balancer = balancer::Builder::from_factory(Static::new(upstream.backends()), build)
-            .options(upstream.options())
+            .options(upstream.options().order(pool.order))
             .build()?;
         balancer.update().await?;
-        for server in upstream.servers.iter().filter(|s| s.role == Role::Down) {
-            for address in &server.addresses {
-                balancer.set_enabled(address, false);
-            }
-        }
         Ok(Self {
             pool,
             balancer,
@@ -120,30 +111,6 @@ impl<'a> Replay<'a> {
     fn addresses(&self, line: usize) -> Vec<Address> {
         self.pool.upstream.servers[line].addresses.clone()
     }
-}
-
-/// First choices by a selector over the lines as they stand.
-fn by_selector(pool: &Pool) -> Result<Vec<Answer>, Error> {
-    let backends = pool.upstream.backends();
-    let nodes = backends.iter().map(|backend| {
-        let node = Node::new(backend.addr.identity(), backend.weight);
-        match &backend.ring_name {
-            Some(name) => node.with_ring_name(name.clone()),
-            None => node,
-        }
-    });
-    let nodes = NodeSet::in_order(nodes)?;
-    let selector = pool.upstream.algorithm().build(&nodes)?;
-    let ready = ReadySet::all(nodes.len());
-    let choice = |request| {
-        let mut answer = Answer::new();
-        match selector.pick(&pool.key(request), &Eligible::new(&ready)) {
-            Some(node) => answer.push(nodes[node].identity().to_string(), 200),
-            None => answer.push(pool.upstream.name.clone(), 502),
-        }
-        answer
-    };
-    Ok(pool.requests().map(choice).collect())
 }
 
 impl Answer {

@@ -1,9 +1,10 @@
 //! Random upstreams and what is asked of them.
 
+use balancer::Order;
 use balancer::selection::Identity;
 
 use crate::nginx::keys;
-use crate::nginx::script::{Ours, Pool, Request, Step};
+use crate::nginx::script::{Pool, Request, Step};
 use crate::nginx::upstream::{Key, Method, Role, Server, Upstream};
 use crate::random::Random;
 
@@ -11,22 +12,26 @@ use crate::random::Random;
 pub(crate) fn hashing(random: &mut Random, method: Method, server: Make) -> Pool {
     let count = random.between(1, 12);
     let mut pool = pool(random, method, count, server);
-    pool.sort();
-    // A balancer takes turns in the order of the addresses, nginx in that of the names.
-    let several = |server: &Server| server.addresses.len() > 1;
-    pool.has_keys = pool.upstream.servers.iter().any(several);
     pool.disable_some(random);
     pool.script = pool.asks(random, 400, &[]);
     pool
 }
 
-/// Servers that never fail, in any order: the order of the lines decides ties, and in the tables
-/// of `hash` and `ip_hash` everything.
-pub(crate) fn as_written(random: &mut Random, server: Make) -> Pool {
-    let (method, count) = (random.one_of(WRITTEN), random.between(2, 12));
-    let mut pool = pool(random, method, count, server);
-    pool.ours = Ours::Selector;
-    pool.script = pool.asks(random, 300, &[]);
+/// Names with several addresses, each of which is a server of its own to every method but the ring.
+pub(crate) fn names(random: &mut Random) -> Pool {
+    let method = random.one_of(METHODS);
+    hashing(random, method, keys::name)
+}
+
+/// Lines that are sorted by address, as a balancer does unless it is told otherwise.
+pub(crate) fn sorted(random: &mut Random) -> Pool {
+    let method = random.one_of(METHODS);
+    let mut pool = hashing(random, method, keys::ipv4);
+    let identity = |server: &Server| server.addresses.first().map(|a| a.identity());
+    pool.order = Order::Address;
+    pool.upstream
+        .servers
+        .sort_by_cached_key(|server| -> Option<Identity> { identity(server) });
     pool
 }
 
@@ -34,7 +39,6 @@ pub(crate) fn as_written(random: &mut Random, server: Make) -> Pool {
 pub(crate) fn failing(random: &mut Random, method: Method) -> Pool {
     let count = random.between(1, 8);
     let mut pool = pool(random, method, count, keys::ipv4);
-    pool.sort();
     pool.disable_some(random);
     pool.upstream.max_fails = random.one_of(&[0, 1, 1, 2, 3, 5]);
     if random.percent(20) {
@@ -50,7 +54,6 @@ pub(crate) fn failing(random: &mut Random, method: Method) -> Pool {
 pub(crate) fn sparse(random: &mut Random, method: Method) -> Pool {
     let count = random.between(6, 14);
     let mut pool = pool(random, method, count, keys::ipv4);
-    pool.sort();
     pool.has_keys = method == Method::Consistent;
     pool.upstream.max_fails = 0;
     pool.script = pool.asks(random, 300, &[]);
@@ -70,7 +73,6 @@ pub(crate) fn sparse(random: &mut Random, method: Method) -> Pool {
 pub(crate) fn backup(random: &mut Random, method: Method) -> Pool {
     let count = random.between(2, 6);
     let mut pool = pool(random, method, count, keys::ipv4);
-    pool.sort();
     pool.add_backups(random);
     pool.upstream.max_fails = random.one_of(&[0, 1, 2, 3]);
     let lines = pool.upstream.servers.len();
@@ -88,7 +90,6 @@ pub(crate) fn backup(random: &mut Random, method: Method) -> Pool {
 pub(crate) fn recovery(random: &mut Random) -> Pool {
     let (method, count) = (random.one_of(RECOVERING), random.between(2, 6));
     let mut pool = pool(random, method, count, keys::ipv4);
-    pool.sort();
     pool.upstream.max_fails = random.between(1, 3);
     pool.upstream.fail_timeout = random.between(1, 2).into();
     let weak = pool.weak(random);
@@ -112,7 +113,6 @@ pub(crate) fn recovery(random: &mut Random) -> Pool {
 pub(crate) fn held(random: &mut Random, method: Method) -> Pool {
     let count = random.between(2, 6);
     let mut pool = pool(random, method, count, keys::ipv4);
-    pool.sort();
     if random.percent(40) && method != Method::Hash {
         pool.add_backups(random);
     }
@@ -149,7 +149,6 @@ pub(crate) fn chance(random: &mut Random, method: Method) -> Pool {
     for server in &mut pool.upstream.servers {
         server.weight = random.between(1, 9);
     }
-    pool.sort();
     pool.script = vec![Step::Ask(Request::default()); DRAWS];
     pool
 }
@@ -177,20 +176,12 @@ fn pool(random: &mut Random, method: Method, count: u32, server: Make) -> Pool {
     Pool {
         upstream,
         script: Vec::new(),
-        ours: Ours::Balancer,
+        order: Order::Listed,
         has_keys: false,
     }
 }
 
 impl Pool {
-    /// The lines in the order in which a balancer of ours numbers its backends.
-    fn sort(&mut self) {
-        let identity = |server: &Server| server.addresses.first().map(|a| a.identity());
-        self.upstream
-            .servers
-            .sort_by_cached_key(|server| -> Option<Identity> { identity(server) });
-    }
-
     /// Marks some servers as down. Two are left: nginx spares a server that is the only line, and
     /// ours one that is the only one which could be picked.
     fn disable_some(&mut self, random: &mut Random) {
@@ -287,8 +278,8 @@ impl Pool {
     }
 }
 
-/// The methods whose answers depend on the order of the lines.
-const WRITTEN: &[Method] = &[
+/// Those that do not decide by chance.
+const METHODS: &[Method] = &[
     Method::RoundRobin,
     Method::Consistent,
     Method::Hash,
@@ -334,12 +325,11 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_in_the_order_of_the_balancer() {
+    fn lines_are_sorted_where_the_balancer_sorts_and_two_servers_are_up() {
         for seed in 0..50 {
-            let pool = hashing(&mut Random::new(seed, "x"), Method::Hash, keys::unix);
+            let pool = sorted(&mut Random::new(seed, "x"));
             let servers = &pool.upstream.servers;
-            let order: Vec<_> = servers.iter().map(|s| s.addresses[0].identity()).collect();
-            assert!(order.is_sorted());
+            assert!(servers.is_sorted_by_key(|server| server.addresses[0].identity()));
             let up = servers.iter().filter(|s| s.role != Role::Down).count();
             assert!(up == servers.len() || up >= 2);
         }

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use balancer::Order;
+
 use crate::nginx::upstream::{Method, Upstream};
 
 /// One upstream and the steps.
@@ -9,18 +11,10 @@ use crate::nginx::upstream::{Method, Upstream};
 pub(crate) struct Pool {
     pub(crate) upstream: Upstream,
     pub(crate) script: Vec<Step>,
-    /// What of ours answers the same.
-    pub(crate) ours: Ours,
+    /// How a balancer of ours numbers the servers; if by address, the lines are sorted.
+    pub(crate) order: Order,
     /// Whether every request has a key.
     pub(crate) has_keys: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ours {
-    /// A `LoadBalancer`. It sorts its backends, so the lines have to be sorted too.
-    Balancer,
-    /// A selector over `NodeSet::in_order`, for lines in any order, and for nothing that fails.
-    Selector,
 }
 
 #[derive(Clone, Debug)]
@@ -138,7 +132,7 @@ mod tests {
         Pool {
             upstream,
             script: Vec::new(),
-            ours: Ours::Balancer,
+            order: Order::Listed,
             has_keys: false,
         }
     }

@@ -7,7 +7,7 @@ use balancer::selection::{
     Algorithm, IpHashConfig, KetamaConfig, LeastConnConfig, ModuloHashConfig, RandomTwoConfig,
     SmoothConfig, WeightedConfig,
 };
-use balancer::{Address, Backend, MaxFails, Options, Passive};
+use balancer::{Address, Admin, Backend, MaxFails, Options, Passive};
 
 /// One block.
 #[derive(Clone, Debug)]
@@ -129,7 +129,12 @@ impl Upstream {
             .max_fails(self.max_fails)
             .fail_timeout(Duration::from_secs(self.fail_timeout))
             .tick(Duration::from_secs(1));
-        Options::default().passive(Passive::MaxFails(rule))
+        let options = Options::default().passive(Passive::MaxFails(rule));
+        let down = self.servers.iter().filter(|s| s.role == Role::Down);
+        down.flat_map(|server| &server.addresses)
+            .fold(options, |options, address| {
+                options.admin(address.clone(), Admin::Disabled)
+            })
     }
 
     /// The same method of ours.
@@ -302,6 +307,9 @@ upstream p1 {
             .collect();
         assert_eq!(told[0], ("127.1.2.3:4000".to_owned(), 3, 0, Some(2)));
         assert_eq!(told[1], ("[fd00::1]:80".to_owned(), 1, 1, None));
+        let down = "unix:s/a.sock".parse().unwrap();
+        let admin = upstream().options().admin;
+        assert!(admin.into_iter().eq([(down, Admin::Disabled)]));
         assert_eq!(backends[2].ring_name.as_deref(), Some("unix:s/a.sock"));
     }
 
