@@ -3,9 +3,9 @@
 
 use std::fmt::Debug;
 
-use balancer::{Address, Backend};
+use balancer::{Address, Backend, LoadBalancer, PoolConfig};
 use ketama::{Bucket, RingConfig};
-use selection::{Algorithm, Node, NodeSet};
+use selection::{Algorithm, Node, NodeSet, Selector};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -22,6 +22,29 @@ pub fn run(bytes: &[u8]) {
     value::<RingConfig>(bytes, |one, other| assert_eq!(one, other));
     if let Ok(text) = str::from_utf8(bytes) {
         names(text);
+        pools(text);
+    }
+}
+
+/// A whole pool. It makes a balancer, unless it has sources outside this process.
+fn pools(text: &str) {
+    if let Ok(read) = PoolConfig::from_toml(text) {
+        let written = read.to_toml().unwrap();
+        assert_eq!(PoolConfig::from_toml(&written), Ok(read), "{written}");
+    }
+    let Ok(read) = PoolConfig::from_json(text) else {
+        return;
+    };
+    let written = read.to_json().unwrap();
+    assert_eq!(
+        PoolConfig::from_json(&written).as_ref(),
+        Ok(&read),
+        "{written}"
+    );
+    let is_ring = matches!(read.algorithm, Algorithm::Consistent(_));
+    if !is_ring && read.discovery.is_empty() {
+        let balancer = LoadBalancer::<dyn Selector>::from_config(read);
+        assert!(balancer.is_ok_and(|balancer| balancer.generation() == 0));
     }
 }
 

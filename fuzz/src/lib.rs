@@ -4,5 +4,12 @@
 
 pub mod balancer;
 pub mod config;
+pub mod importer;
 pub mod ring;
 pub mod selectors;
+
+// The importer is an example of `balancer`, whose modules expect each other here.
+#[path = "../../crates/balancer/examples/import_nginx/nginx/mod.rs"]
+mod nginx;
+#[path = "../../crates/balancer/examples/import_nginx/pool.rs"]
+mod pool;

@@ -42,6 +42,11 @@ fn config() {
     replay("config", |bytes: Bytes| fuzz::config::run(&bytes.0));
 }
 
+#[test]
+fn importer() {
+    replay("importer", |bytes: Bytes| fuzz::importer::run(&bytes.0));
+}
+
 /// An input that is taken as it is.
 struct Bytes(Vec<u8>);
 

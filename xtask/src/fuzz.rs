@@ -180,8 +180,8 @@ fn written(stderr: &str) -> Option<&Path> {
 
 /// The end of what libFuzzer says, without its progress.
 fn tail(stderr: &str) -> String {
-    let said = stderr.lines().filter(|line| !line.starts_with(['#', '\t']));
-    let said: Vec<_> = said.collect();
+    let said = stderr.lines().take_while(|line| !line.starts_with("────"));
+    let said: Vec<_> = said.filter(|line| !line.starts_with(['#', '\t'])).collect();
     said[said.len().saturating_sub(60)..].join("\n")
 }
 

@@ -20,6 +20,10 @@ pub(crate) fn toml(upstream: &Upstream) -> Result<String, Vec<Located>> {
             .filter_map(|server| lost(upstream, server)),
     );
     refusals.extend(twins(&upstream.servers));
+    if !upstream.servers.is_empty() && upstream.servers.iter().all(is_left_out) {
+        let message = "all its servers are names that are down: there is nobody to be listed";
+        refusals.push(Located::new(upstream.at, message));
+    }
     if !refusals.is_empty() {
         refusals.sort_by_key(|refusal| refusal.at);
         return Err(refusals);
@@ -82,17 +86,27 @@ fn is_draining_name(server: &Server) -> bool {
 
 /// Comments: whose pool it is, what key to pass, and the notes.
 fn header(upstream: &Upstream) -> String {
-    let mut text = format!("# upstream {}", upstream.name);
-    if upstream.kind == Kind::Stream {
-        text.push_str(" of stream");
-    }
-    text.push('\n');
+    let mut text = String::new();
+    // nginx's words may hold any character, and TOML's comments no line break and no control.
     let mut say = |line: &str| {
-        for line in line.lines() {
-            let _ = writeln!(text, "# {line}");
+        text.push_str("# ");
+        for c in line.chars() {
+            match c.is_control() {
+                true => text.extend(c.escape_default()),
+                false => text.push(c),
+            }
         }
+        text.push('\n');
     };
-    say(&key(&upstream.method));
+    say(&match upstream.kind {
+        Kind::Stream => format!("upstream {} of stream", upstream.name),
+        Kind::Http => format!("upstream {}", upstream.name),
+    });
+    let (key, what_it_is) = key(&upstream.method);
+    say(&key);
+    if let Some(what_it_is) = what_it_is {
+        say(what_it_is);
+    }
     for Located { at, message } in &upstream.notes {
         say(&format!("line {}: {message}", at.line));
     }
@@ -120,34 +134,37 @@ fn header(upstream: &Upstream) -> String {
     text
 }
 
-/// What to pass to `select` so that it is the choice of nginx.
-fn key(method: &Method) -> String {
-    match method {
-        Method::Hash(key) | Method::Consistent(key) => {
-            let is_variable = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            let variables = key.matches('$').count();
-            let only = key
-                .strip_prefix('$')
-                .map(|name| name.trim_matches(['{', '}']));
-            let only = only.filter(|name| name.chars().all(is_variable));
-            let bytes = match only {
-                Some("binary_remote_addr") => {
-                    "\nthat is the octets of the client's address, 4 or 16, and not its text"
-                }
-                _ if variables == 0 => "\nit holds no variable: all requests go to one server",
-                _ => "",
-            };
-            let value = match only {
-                Some(_) => format!("the value of {key}"),
-                None => format!("{key}, with its variables filled in"),
-            };
-            format!("key to pass to `select`: {value}{bytes}")
+/// What to pass to `select` so that it is the choice of nginx, and more to be said of that.
+fn key(method: &Method) -> (String, Option<&'static str>) {
+    let key = match method {
+        Method::Hash(key) | Method::Consistent(key) => key,
+        Method::IpHash => {
+            let key = "key to pass to `select`: the octets of the client's address, 4 or 16, and \
+                       three zero bytes for a client on a unix socket";
+            return (key.to_owned(), None);
         }
-        Method::IpHash => "key to pass to `select`: the octets of the client's address, 4 or 16, \
-                           and three zero bytes for a client on a unix socket"
-            .to_owned(),
-        _ => "key to pass to `select`: none, it is not looked at".to_owned(),
-    }
+        _ => {
+            let key = "key to pass to `select`: none, it is not looked at";
+            return (key.to_owned(), None);
+        }
+    };
+    let is_variable = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let only = key
+        .strip_prefix('$')
+        .map(|name| name.trim_matches(['{', '}']));
+    let only = only.filter(|name| name.chars().all(is_variable));
+    let what_it_is = match only {
+        Some("binary_remote_addr") => {
+            Some("that is the octets of the client's address, 4 or 16, and not its text")
+        }
+        _ if !key.contains('$') => Some("it holds no variable: all requests go to one server"),
+        _ => None,
+    };
+    let value = match only {
+        Some(_) => format!("the value of {key}"),
+        None => format!("{key}, with its variables filled in"),
+    };
+    (format!("key to pass to `select`: {value}"), what_it_is)
 }
 
 fn algorithm(upstream: &Upstream) -> String {

@@ -258,3 +258,26 @@ fn upstreams_are_found_where_nginx_has_them() {
         ["# upstream a", "# upstream b", "# upstream c of stream"]
     );
 }
+
+/// Found by fuzzing: a line break in a name began a line of TOML, and a control made it unreadable.
+#[test]
+fn what_a_comment_cannot_hold_is_escaped_in_it() {
+    let text = import("upstream 'a\norder = 1\u{7f}' { hash 'b\r\n$c'; server 10.0.0.1; }");
+    let comments: Vec<_> = text.lines().take(2).collect();
+    assert_eq!(
+        comments,
+        [
+            r"# upstream a\norder = 1\u{7f}",
+            r"# key to pass to `select`: b\r\n$c, with its variables filled in",
+        ]
+    );
+    assert_eq!(text.lines().nth(2), Some("algorithm = \"hash\""));
+}
+
+/// Found by fuzzing: it was written as a pool without backends, which is none.
+#[test]
+fn where_nobody_is_left_there_is_no_pool() {
+    let refused = block("server a.b down; server c.d down;");
+    let expected = "all its servers are names that are down: there is nobody to be listed\n";
+    assert_eq!(refused, format!("1:1: {expected}"));
+}
