@@ -271,7 +271,10 @@ fn what_a_comment_cannot_hold_is_escaped_in_it() {
             r"# key to pass to `select`: b\r\n$c, with its variables filled in",
         ]
     );
-    assert_eq!(text.lines().nth(2), Some("algorithm = \"hash\""));
+    assert_eq!(
+        text.lines().nth(2),
+        Some(r#"name = "a\u000Aorder = 1\u007F""#)
+    );
 }
 
 /// Found by fuzzing: it was written as a pool without backends, which is none.
