@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode, Stdio};
 use crate::Error;
 use crate::nginx::TEST_DOMAIN;
 use crate::nginx::upstream::Server;
-use crate::process::Folder;
+use crate::process::{Folder, command};
 
 /// Where we run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Namespace {
         ip(&batch)?;
         fs::write("hosts", hosts(servers))?;
         let mount = ["--bind", "hosts", "/etc/hosts"];
-        if !Command::new("mount").args(mount).status()?.success() {
+        if !command("mount").args(mount).status()?.success() {
             return Err("`mount` cannot put our hosts file in place".into());
         }
         Ok(())
@@ -80,7 +80,7 @@ impl Namespace {
 }
 
 fn unshare(user: &[&str]) -> Command {
-    let mut command = Command::new("unshare");
+    let mut command = command("unshare");
     command.args(user);
     command.args(["--net", "--mount", "--pid", "--fork", "--kill-child"]);
     command
@@ -100,7 +100,7 @@ fn may_unshare(user: &[&str]) -> bool {
 
 /// Runs commands of `ip`.
 fn ip(batch: &str) -> Result<(), Error> {
-    let mut ip = Command::new("ip")
+    let mut ip = command("ip")
         .args(["-batch", "-"])
         .stdin(Stdio::piped())
         .spawn()?;

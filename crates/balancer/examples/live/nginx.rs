@@ -7,13 +7,13 @@ mod judge;
 mod keys;
 mod ours;
 mod pools;
+mod scenarios;
 pub(crate) mod script;
 pub(crate) mod upstream;
 
 use std::fs;
 use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,10 +25,10 @@ use crate::args::Args;
 use crate::namespace::Namespace;
 use crate::nginx::backends::Backends;
 use crate::nginx::client::Answer;
-use crate::nginx::judge::Judge;
+use crate::nginx::scenarios::{Needs, SCENARIOS, Scenario};
 use crate::nginx::script::Pool;
-use crate::nginx::upstream::{Method, SOCKET};
-use crate::process::{self, Folder, said, unless_interrupted};
+use crate::nginx::upstream::SOCKET;
+use crate::process::{self, Folder, command, said, unless_interrupted};
 use crate::random::Random;
 use crate::report::{Outcome, Place, Row, Tally};
 
@@ -64,23 +64,6 @@ pub(crate) fn run(args: &Args, folder: &Folder, namespace: Namespace) -> Result<
     let asked = runtime.block_on(unless_interrupted(ask_all(folder.path(), cases)))?;
     rows.extend(judge_all(asked, &version)?);
     Ok(rows)
-}
-
-/// A scenario, as many random pools of it as are asked.
-#[derive(Debug)]
-struct Scenario {
-    name: &'static str,
-    pools: usize,
-    make: fn(&mut Random) -> Pool,
-    judge: Judge,
-    needs: Needs,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Needs {
-    Nothing,
-    /// Addresses, ports or names that only a network namespace of our own has.
-    Namespace,
 }
 
 /// One pool of a scenario.
@@ -175,7 +158,7 @@ async fn ask_all(folder: &Path, cases: Vec<Case>) -> Result<Vec<Asked>, Error> {
     let configuration = upstream::configuration(pools.iter().map(|pool| &pool.upstream));
     fs::write(folder.join("nginx.conf"), configuration)?;
     fs::create_dir(folder.join(keys::SOCKETS))?;
-    let mut command = Command::new("nginx");
+    let mut command = command("nginx");
     command
         .arg("-p")
         .arg(folder)
@@ -251,87 +234,3 @@ const AT_ONCE: usize = 6;
 
 /// Upstreams for one script with beats; each but the first is for when the machine stalled.
 const COPIES: usize = 4;
-
-const fn scenario(name: &'static str, pools: usize, make: fn(&mut Random) -> Pool) -> Scenario {
-    Scenario {
-        name,
-        pools,
-        make,
-        judge: Judge::Same,
-        needs: Needs::Nothing,
-    }
-}
-
-impl Scenario {
-    const fn judged(self, judge: Judge) -> Self {
-        Self { judge, ..self }
-    }
-
-    const fn in_namespace(self) -> Self {
-        Self {
-            needs: Needs::Namespace,
-            ..self
-        }
-    }
-}
-
-const SCENARIOS: &[Scenario] = &[
-    scenario("consistent", 6, |r| {
-        pools::hashing(r, Method::Consistent, keys::ipv4)
-    }),
-    scenario("consistent-ipv6", 3, |r| {
-        pools::hashing(r, Method::Consistent, keys::ipv6)
-    })
-    .in_namespace(),
-    scenario("consistent-no-port", 2, |r| {
-        pools::hashing(r, Method::Consistent, keys::without_port)
-    })
-    .in_namespace(),
-    scenario("consistent-unix", 2, |r| {
-        pools::hashing(r, Method::Consistent, keys::unix)
-    }),
-    scenario("consistent-names", 3, |r| {
-        pools::hashing(r, Method::Consistent, keys::name)
-    })
-    .in_namespace(),
-    scenario("consistent-failing", 5, |r| {
-        pools::failing(r, Method::Consistent)
-    }),
-    scenario("consistent-sparse", 3, |r| {
-        pools::sparse(r, Method::Consistent)
-    })
-    .judged(Judge::Walk),
-    scenario("hash-sparse", 3, |r| pools::sparse(r, Method::Hash)),
-    scenario("ip-hash-sparse", 3, |r| pools::sparse(r, Method::IpHash)),
-    scenario("hash", 4, |r| pools::hashing(r, Method::Hash, keys::ipv4)),
-    scenario("hash-failing", 5, |r| pools::failing(r, Method::Hash)),
-    scenario("ip-hash", 4, |r| {
-        pools::hashing(r, Method::IpHash, keys::ipv4)
-    }),
-    scenario("ip-hash-failing", 4, |r| pools::failing(r, Method::IpHash)),
-    scenario("round-robin", 4, |r| {
-        pools::hashing(r, Method::RoundRobin, keys::ipv4)
-    }),
-    scenario("round-robin-failing", 8, |r| {
-        pools::failing(r, Method::RoundRobin)
-    }),
-    scenario("round-robin-backup", 4, |r| {
-        pools::backup(r, Method::RoundRobin)
-    }),
-    scenario("round-robin-held", 3, |r| {
-        pools::held(r, Method::RoundRobin)
-    }),
-    scenario("least-conn-failing", 4, |r| {
-        pools::failing(r, Method::LeastConn)
-    }),
-    scenario("least-conn-backup", 2, |r| {
-        pools::backup(r, Method::LeastConn)
-    }),
-    scenario("least-conn-held", 6, |r| pools::held(r, Method::LeastConn)),
-    scenario("hash-held", 2, |r| pools::held(r, Method::Hash)),
-    scenario("names", 5, pools::names).in_namespace(),
-    scenario("sorted", 5, pools::sorted),
-    scenario("recovery", 12, pools::recovery),
-    scenario("random", 2, |r| pools::chance(r, Method::Random)).judged(Judge::Chance),
-    scenario("random-two", 2, |r| pools::chance(r, Method::RandomTwo)).judged(Judge::Chance),
-];

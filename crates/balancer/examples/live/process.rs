@@ -129,9 +129,18 @@ pub(crate) async fn unless_interrupted<T>(
     }
 }
 
+/// A program that is looked for where Debian puts servers, too; users other than root do not.
+pub(crate) fn command(program: &str) -> Command {
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    path.push(":/usr/sbin:/sbin");
+    let mut command = Command::new(program);
+    command.env("PATH", path);
+    command
+}
+
 /// What a program prints, on both of its outputs, or `None` if there is no such program.
 pub(crate) fn said<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Option<String> {
-    let output = Command::new(program).args(arguments).output().ok()?;
+    let output = command(program).args(arguments).output().ok()?;
     let text = [output.stdout, output.stderr].concat();
     Some(String::from_utf8_lossy(&text).into_owned())
 }

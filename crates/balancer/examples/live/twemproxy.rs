@@ -6,7 +6,6 @@ mod pool;
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncWriteExt, BufReader};
@@ -15,7 +14,7 @@ use tokio::net::{TcpListener, UnixStream};
 use crate::Error;
 use crate::args::Args;
 use crate::namespace::Namespace;
-use crate::process::{self, Folder, said, unless_interrupted};
+use crate::process::{self, Folder, command, said, unless_interrupted};
 use crate::random::Random;
 use crate::report::{Outcome, Place, Row, Tally};
 use crate::twemproxy::memcached::{serve, value};
@@ -66,7 +65,7 @@ async fn compare(folder: &Path, version: &str, pools: &[(Place, Pool)]) -> Resul
             &pool.configuration(&name(place), &socket(folder, place).to_string_lossy());
     }
     fs::write(folder.join("nutcracker.yml"), configuration)?;
-    let mut command = Command::new("nutcracker");
+    let mut command = command("nutcracker");
     command.current_dir(folder);
     command.args([
         "-c",

@@ -60,12 +60,12 @@ impl Backends {
 
     /// Lets an address refuse connections. When this returns, it does.
     pub(crate) async fn close(&self, address: &Address) -> Result<(), Error> {
-        let task = lock(&self.listening).remove(address);
-        if let Some(task) = task {
-            task.abort();
-            // The socket is closed with the task; that it was cancelled is no news.
-            drop(task.await);
-        }
+        let Some(task) = lock(&self.listening).remove(address) else {
+            return Ok(());
+        };
+        task.abort();
+        // The socket is closed with the task; that it was cancelled is no news.
+        drop(task.await);
         if let Address::Unix(path) = address {
             std::fs::remove_file(path)?;
         }

@@ -17,7 +17,8 @@ pub(crate) async fn answers(
     nginx: &Path,
     backends: &Arc<Backends>,
 ) -> Result<Option<Vec<Answer>>, Error> {
-    for address in pool.upstream.servers.iter().flat_map(|s| &s.addresses) {
+    let addresses = pool.upstream.servers.iter().flat_map(|s| &s.addresses);
+    for address in addresses.clone() {
         backends.open(address).await?;
     }
     let mut drive = Drive {
@@ -31,6 +32,10 @@ pub(crate) async fn answers(
         sent: 0,
     };
     drive.run().await?;
+    // A process may not have that many sockets.
+    for address in addresses {
+        backends.close(address).await?;
+    }
     let answers: Vec<_> = drive.answers.into_values().collect();
     let stalled = pool.is_timed() && answers.iter().any(|answer| answer.second.is_none());
     Ok((!stalled).then_some(answers))

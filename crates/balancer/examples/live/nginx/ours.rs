@@ -50,7 +50,9 @@ impl<'a> Replay<'a> {
         for step in &self.pool.script {
             if let (true, Step::Ask(_)) = (self.pool.is_timed(), step) {
                 let second = theirs.get(answers.len()).and_then(|answer| answer.second);
-                let passed = second.zip(now).map_or(0, |(second, now)| second - now);
+                let passed = second
+                    .zip(now)
+                    .map_or(0, |(second, now): (u64, u64)| second.saturating_sub(now));
                 tokio::time::advance(Duration::from_secs(passed)).await;
                 now = second.or(now);
             }

@@ -8,8 +8,8 @@ use crate::nginx::script::{Pool, Request, Step};
 use crate::nginx::upstream::{Key, Method, Role, Server, Upstream};
 use crate::random::Random;
 
-/// Servers that never fail, by a hash of what a request carries.
-pub(crate) fn hashing(random: &mut Random, method: Method, server: Make) -> Pool {
+/// Servers that never fail, some of which may be marked as down.
+pub(crate) fn healthy(random: &mut Random, method: Method, server: Make) -> Pool {
     let count = random.between(1, 12);
     let mut pool = pool(random, method, count, server);
     pool.disable_some(random);
@@ -20,13 +20,13 @@ pub(crate) fn hashing(random: &mut Random, method: Method, server: Make) -> Pool
 /// Names with several addresses, each of which is a server of its own to every method but the ring.
 pub(crate) fn names(random: &mut Random) -> Pool {
     let method = random.one_of(METHODS);
-    hashing(random, method, keys::name)
+    healthy(random, method, keys::name)
 }
 
 /// Lines that are sorted by address, as a balancer does unless it is told otherwise.
 pub(crate) fn sorted(random: &mut Random) -> Pool {
     let method = random.one_of(METHODS);
-    let mut pool = hashing(random, method, keys::ipv4);
+    let mut pool = healthy(random, method, keys::ipv4);
     let identity = |server: &Server| server.addresses.first().map(|a| a.identity());
     pool.order = Order::Address;
     pool.upstream
@@ -49,8 +49,8 @@ pub(crate) fn failing(random: &mut Random, method: Method) -> Pool {
     pool
 }
 
-/// All servers but two are down, so that nginx gives up now and then and takes turns. On a ring ours does
-/// not; nothing may show then how far nginx's turns are, so all requests have keys.
+/// All servers but two are down or refuse, so that nginx gives up now and then and takes turns. On a
+/// ring ours does not; nothing may show then how far nginx's turns are, so all requests have keys.
 pub(crate) fn sparse(random: &mut Random, method: Method) -> Pool {
     let count = random.between(6, 14);
     let mut pool = pool(random, method, count, keys::ipv4);

@@ -239,8 +239,10 @@ pub(crate) fn configuration<'a>(upstreams: impl Iterator<Item = &'a Upstream> + 
 /// Where nginx listens.
 pub(crate) const SOCKET: &str = "nginx.sock";
 
-/// The client's address is what the request says, so that one connection can speak for many.
+/// The client's address is what the request says, so that one connection can speak for many. The
+/// user is the one we are, who in a namespace of users is the only one that there is.
 const HEAD: &str = "\
+user root root;
 daemon off;
 master_process off;
 worker_processes 1;
