@@ -73,7 +73,6 @@ fn missing(folder: &Folder) -> Result<Option<&'static str>, Error> {
             "-O1",
             "-Wall",
             "-Wextra",
-            "-Werror",
             "probe.c",
             "-o",
             "probe",
