@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Extensions;
 use selection::Identity;
@@ -101,6 +102,14 @@ pub struct Backend {
     /// The most requests it may have in flight through this balancer; a full backend is passed
     /// over (nginx `max_conns`). Default: no limit.
     pub max_in_flight: Option<u32>,
+    /// How many failures take it out, in place of [`MaxFails::max_fails`](crate::MaxFails), and
+    /// its weight in turns, in place of the selector's; 0 = never (nginx `max_fails`). Default:
+    /// what these say. Where the rule is not [`MaxFails`](crate::MaxFails) only the selector looks
+    /// at it.
+    pub max_fails: Option<u32>,
+    /// For how long, in place of [`MaxFails::fail_timeout`](crate::MaxFails) (nginx
+    /// `fail_timeout`). Default: what that says.
+    pub fail_timeout: Option<Duration>,
     /// The text by which the ring knows it, in place of the address. Give it one that outlives the
     /// address and its keys stay with it.
     pub ring_name: Option<Arc<str>>,
@@ -130,6 +139,8 @@ impl Backend {
             weight: 1,
             tier: 0,
             max_in_flight: None,
+            max_fails: None,
+            fail_timeout: None,
             ring_name: None,
             ext: Extensions::new(),
             compared: Vec::new(),
@@ -153,6 +164,24 @@ impl Backend {
     pub fn with_max_in_flight(self, max: u32) -> Self {
         Self {
             max_in_flight: Some(max),
+            ..self
+        }
+    }
+
+    /// Taken out by this many failures: [`max_fails`](Self::max_fails).
+    #[must_use]
+    pub fn with_max_fails(self, max_fails: u32) -> Self {
+        Self {
+            max_fails: Some(max_fails),
+            ..self
+        }
+    }
+
+    /// Taken out for so long: [`fail_timeout`](Self::fail_timeout).
+    #[must_use]
+    pub fn with_fail_timeout(self, fail_timeout: Duration) -> Self {
+        Self {
+            fail_timeout: Some(fail_timeout),
             ..self
         }
     }
@@ -185,13 +214,17 @@ impl Backend {
 
     /// Whether a selector built for `other` is right for this one too.
     pub(crate) fn selects_like(&self, other: &Self) -> bool {
-        (&self.addr, self.weight, self.tier, &self.ring_name)
-            == (&other.addr, other.weight, other.tier, &other.ring_name)
+        let selects = |backend: &Self| (backend.weight, backend.tier, backend.max_fails);
+        selects(self) == selects(other)
+            && self.addr == other.addr
+            && self.ring_name == other.ring_name
     }
 
     /// Whether it is the same in everything but `ext`.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
-        self.selects_like(other) && self.max_in_flight == other.max_in_flight
+        self.selects_like(other)
+            && self.max_in_flight == other.max_in_flight
+            && self.fail_timeout == other.fail_timeout
     }
 
     /// Whether `ext` is certainly the same: every value in either can be compared, and is equal.

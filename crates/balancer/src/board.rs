@@ -221,8 +221,9 @@ impl Board {
         self.judge(
             identity,
             &"a request succeeded",
-            |health, policy, now, _| {
-                health.record.succeeded(&policy.passive, now, picked);
+            |health, policy, now, standing| {
+                let rule = standing.rule(&policy.passive);
+                health.record.succeeded(&rule, now, picked);
             },
         );
     }
@@ -230,9 +231,9 @@ impl Board {
     /// A request on this member failed.
     pub(crate) fn failed(&self, identity: &Identity, picked: Picked, reason: &dyn fmt::Display) {
         self.judge(identity, reason, |health, policy, now, standing| {
-            let rule = &policy.passive;
-            let may_eject = || standing.may_eject(rule);
-            health.record.failed(rule, now, picked, may_eject);
+            let rule = standing.rule(&policy.passive);
+            let may_eject = || standing.may_eject(&rule);
+            health.record.failed(&rule, now, picked, may_eject);
         });
     }
 
@@ -241,9 +242,10 @@ impl Board {
         self.judge(
             identity,
             &"the trial is under way",
-            |health, policy, now, _| {
+            |health, policy, now, standing| {
                 if health.record.phase() == Phase::Trial {
-                    health.record.take_trial(&policy.passive, now);
+                    let rule = standing.rule(&policy.passive);
+                    health.record.take_trial(&rule, now);
                 }
             },
         );

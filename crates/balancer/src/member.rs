@@ -8,7 +8,7 @@ use selection::{Identity, NodeId, ReadySet};
 
 use crate::health::{Condition, Health};
 use crate::members::{News, Own, Party, Policy};
-use crate::passive::Passive;
+use crate::passive::{Fails, Passive};
 use crate::pool::{PoolId, Stay};
 use crate::state::{Mode, State};
 use crate::tally::Share;
@@ -22,6 +22,8 @@ pub(crate) struct Seat {
     pub(crate) node: NodeId,
     pub(crate) tier: u8,
     pub(crate) weight: u32,
+    /// What it says of failures for itself.
+    pub(crate) fails: Fails,
     pub(crate) stay: Option<Arc<Stay>>,
 }
 
@@ -170,6 +172,12 @@ impl Standing<'_> {
             pools: names.join(", "),
             listeners: self.owns().filter_map(|own| own.listener.clone()).collect(),
         }
+    }
+
+    /// The rule for this backend: its own, if it has one, of the balancer that it joined last.
+    pub(crate) fn rule(&self, rule: &Passive) -> Passive {
+        let own = self.places.last().map(|place| place.seat.fails);
+        rule.with(own.unwrap_or_default())
     }
 
     /// Whether one more ejection keeps the limit in every balancer that has the backend.

@@ -83,6 +83,7 @@ fn publish(pool: &Arc<Pool>, member: bool) -> (Arc<Entry>, Arc<ReadySet>) {
         node: NodeId::from(0),
         tier: 0,
         weight: 1,
+        fails: crate::passive::Fails::default(),
         stay: stay.clone(),
     };
     let seats = if member { vec![seat] } else { vec![] };
@@ -289,6 +290,7 @@ fn on_trial(pool: &Arc<Pool>) -> Arc<Entry> {
         node: NodeId::from(node),
         tier: 0,
         weight: 1,
+        fails: crate::passive::Fails::default(),
         stay: None,
     };
     let seats = (0..).zip(states.values()).map(seat).collect();

@@ -152,10 +152,18 @@ impl Consecutive {
 
 impl Passive {
     pub(crate) fn is_off(&self) -> bool {
+        matches!(self, Self::Off)
+    }
+
+    /// This rule for a backend that says something for itself.
+    pub(crate) fn with(&self, own: Fails) -> Self {
         match self {
-            Self::Off => true,
-            Self::MaxFails(rule) => rule.max_fails == 0,
-            Self::Consecutive(_) => false,
+            Self::MaxFails(rule) => Self::MaxFails(MaxFails {
+                max_fails: own.max_fails.unwrap_or(rule.max_fails),
+                fail_timeout: own.fail_timeout.unwrap_or(rule.fail_timeout),
+                tick: rule.tick,
+            }),
+            other => other.clone(),
         }
     }
 
@@ -169,6 +177,13 @@ impl Passive {
         };
         selectable > 1 && (ejected + 1).saturating_mul(100) <= selectable.saturating_mul(percent)
     }
+}
+
+/// What a backend says for itself, in place of the [`MaxFails`] of all.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fails {
+    pub(crate) max_fails: Option<u32>,
+    pub(crate) fail_timeout: Option<Duration>,
 }
 
 /// Where a backend stands.
@@ -279,11 +294,12 @@ impl Record {
     ) {
         match rule {
             Passive::Off => {}
+            Passive::MaxFails(rule) if rule.max_fails == 0 => {}
             Passive::MaxFails(rule) => {
                 self.fails = self.fails.saturating_add(1);
                 self.failed = now;
                 let out = self.phase != Phase::Serving;
-                if rule.max_fails > 0 && self.fails >= rule.max_fails && (out || may_eject()) {
+                if self.fails >= rule.max_fails && (out || may_eject()) {
                     self.eject(now.saturating_add(penalty(rule, now)));
                 }
             }

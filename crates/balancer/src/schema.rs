@@ -8,6 +8,8 @@
 //! | `weight` | 0 to 4294967295; 0 = drained | 1 |
 //! | `tier` | 0 to 255 | 0 |
 //! | `max_in_flight` | 0 to 4294967295 | no limit |
+//! | `max_fails` | 0 to 4294967295; 0 = never out | that of the pool |
+//! | `fail_timeout` | a time, such as `"10s"` | that of the pool |
 //! | `ring_name` | a text | the address |
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
@@ -46,14 +48,16 @@ impl Serialize for Backend {
             weight: self.weight,
             tier: self.tier,
             max_in_flight: self.max_in_flight,
+            max_fails: self.max_fails,
+            fail_timeout: self.fail_timeout,
             ring_name: self.ring_name.as_deref().map(str::to_owned),
         };
         entry.serialize(serializer)
     }
 }
 
-/// A table of `addr` and, if they are not at their defaults, `weight`, `tier`, `max_in_flight` and
-/// `ring_name`. Any other key is an error.
+/// A table of `addr` and, if they are not at their defaults, `weight`, `tier`, `max_in_flight`,
+/// `max_fails`, `fail_timeout` and `ring_name`. Any other key is an error.
 #[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
 impl<'de> Deserialize<'de> for Backend {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -62,6 +66,8 @@ impl<'de> Deserialize<'de> for Backend {
             .with_weight(entry.weight)
             .with_tier(entry.tier);
         backend.max_in_flight = entry.max_in_flight;
+        backend.max_fails = entry.max_fails;
+        backend.fail_timeout = entry.fail_timeout;
         backend.ring_name = entry.ring_name.map(Into::into);
         Ok(backend)
     }
@@ -77,6 +83,14 @@ struct Entry {
     tier: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max_in_flight: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_fails: Option<u32>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "crate::config::period::maybe"
+    )]
+    fail_timeout: Option<std::time::Duration>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ring_name: Option<String>,
 }
@@ -169,12 +183,14 @@ mod tests {
             .with_weight(0)
             .with_tier(2)
             .with_max_in_flight(7)
+            .with_max_fails(0)
+            .with_fail_timeout(std::time::Duration::from_millis(1500))
             .with_ring_name("a");
         for (backend, expected) in [
             (plain, r#"{"addr":"10.0.0.1:80"}"#),
             (
                 full,
-                r#"{"addr":"unix:/run/a.sock","weight":0,"tier":2,"max_in_flight":7,"ring_name":"a"}"#,
+                r#"{"addr":"unix:/run/a.sock","weight":0,"tier":2,"max_in_flight":7,"max_fails":0,"fail_timeout":"1s 500ms","ring_name":"a"}"#,
             ),
         ] {
             let text = serde_json::to_string(&backend).unwrap();

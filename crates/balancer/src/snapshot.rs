@@ -10,6 +10,7 @@ use selection::{
 };
 
 use crate::member::Seat;
+use crate::passive::Fails;
 use crate::pool::{Pool, Stay};
 use crate::state::{Mode, State, mode_of};
 use crate::walk::{Query, Walk};
@@ -162,6 +163,10 @@ impl<S: Selector + ?Sized> TierSnapshot<S> {
             node: entry.node,
             tier: self.public.number,
             weight: entry.backend.weight,
+            fails: Fails {
+                max_fails: entry.backend.max_fails,
+                fail_timeout: entry.backend.fail_timeout,
+            },
             stay: entry.stay.clone(),
         })
     }
@@ -342,8 +347,12 @@ impl<S: Selector + ?Sized> TierSnapshot<S> {
 
 fn node(backend: &Backend, state: &State) -> Node {
     let node = Node::new(state.identity.clone(), backend.weight).with_load(Arc::clone(&state.load));
-    match &backend.ring_name {
+    let node = match &backend.ring_name {
         Some(name) => node.with_ring_name(Arc::clone(name)),
+        None => node,
+    };
+    match backend.max_fails {
+        Some(max_fails) => node.with_max_fails(max_fails),
         None => node,
     }
 }

@@ -168,9 +168,7 @@ fn key(method: &Method) -> (String, Option<&'static str>) {
 }
 
 fn algorithm(upstream: &Upstream) -> String {
-    let (max_fails, fail_timeout) = upstream.servers.first().map_or((1, 10), |server| {
-        (server.max_fails.value, server.fail_timeout.value)
-    });
+    let (max_fails, fail_timeout) = upstream.rule();
     let name = match upstream.method {
         Method::RoundRobin => "smooth_round_robin",
         Method::Hash(_) => "hash",
@@ -209,11 +207,10 @@ fn algorithm(upstream: &Upstream) -> String {
 
 /// The servers in their order: as one list, or as sources if there are names among them.
 fn members(text: &mut String, upstream: &Upstream, servers: &[&Server]) {
-    let is_ring = matches!(upstream.method, Method::Consistent(_));
     if !servers.iter().any(|server| is_name(server)) {
         for server in servers {
             text.push_str("\n[[backends]]\n");
-            for (key, value) in backend(server, is_ring) {
+            for (key, value) in backend(upstream, server) {
                 let _ = writeln!(text, "{key} = {value}");
             }
         }
@@ -225,14 +222,14 @@ fn members(text: &mut String, upstream: &Upstream, servers: &[&Server]) {
             && is_name(server)
         {
             text.push_str("[discovery.dns]\n");
-            for (key, value) in source(server, upstream.resolver.as_ref(), is_ring) {
+            for (key, value) in source(upstream, server) {
                 let _ = writeln!(text, "{key} = {value}");
             }
             continue;
         }
         text.push_str("static = [\n");
         for server in run {
-            let fields = backend(server, is_ring);
+            let fields = backend(upstream, server);
             let fields = fields.iter().map(|(key, value)| format!("{key} = {value}"));
             let _ = writeln!(text, "    {{ {} }},", fields.collect::<Vec<_>>().join(", "));
         }
@@ -241,15 +238,19 @@ fn members(text: &mut String, upstream: &Upstream, servers: &[&Server]) {
 }
 
 /// A server whose address is known.
-fn backend(server: &Server, is_ring: bool) -> Vec<(&'static str, String)> {
+fn backend(upstream: &Upstream, server: &Server) -> Vec<(&'static str, String)> {
     let address = address(server);
     let mut fields = vec![("addr", quoted(&address))];
-    fields.extend(attributes(server));
+    fields.extend(attributes(upstream, server));
     // nginx hashes the text of the line; what is left out is that of the address.
-    if is_ring && server.text != address {
+    if is_ring(upstream) && server.text != address {
         fields.push(("ring_name", quoted(&server.text)));
     }
     fields
+}
+
+fn is_ring(upstream: &Upstream) -> bool {
+    matches!(upstream.method, Method::Consistent(_))
 }
 
 fn address(server: &Server) -> String {
@@ -261,11 +262,7 @@ fn address(server: &Server) -> String {
 }
 
 /// A server whose addresses are to be found.
-fn source(
-    server: &Server,
-    resolver: Option<&Resolver>,
-    is_ring: bool,
-) -> Vec<(&'static str, String)> {
+fn source(upstream: &Upstream, server: &Server) -> Vec<(&'static str, String)> {
     let mut fields = Vec::new();
     match &server.target {
         Target::Host { name, port } => {
@@ -275,11 +272,11 @@ fn source(
         Target::Service { name } => fields.push(("service", quoted(name))),
         Target::Inet(_) | Target::Unix(_) => {}
     }
-    fields.extend(attributes(server));
-    if is_ring {
+    fields.extend(attributes(upstream, server));
+    if is_ring(upstream) {
         fields.push(("ring_name", quoted(&server.text)));
     }
-    if let (Some(resolver), Some(_)) = (resolver, server.resolve) {
+    if let (Some(resolver), Some(_)) = (&upstream.resolver, server.resolve) {
         fields.extend(asked(resolver));
     }
     fields
@@ -312,7 +309,7 @@ fn asked(resolver: &Resolver) -> Vec<(&'static str, String)> {
     fields
 }
 
-fn attributes(server: &Server) -> Vec<(&'static str, String)> {
+fn attributes(upstream: &Upstream, server: &Server) -> Vec<(&'static str, String)> {
     let mut fields = Vec::new();
     if server.weight != 1 {
         fields.push(("weight", server.weight.to_string()));
@@ -322,6 +319,14 @@ fn attributes(server: &Server) -> Vec<(&'static str, String)> {
     }
     if server.max_conns != 0 {
         fields.push(("max_in_flight", server.max_conns.to_string()));
+    }
+    let (max_fails, fail_timeout) = upstream.rule();
+    if server.max_fails.value != max_fails {
+        fields.push(("max_fails", server.max_fails.value.to_string()));
+    }
+    // Of a server that is never out it does not matter for how long.
+    if server.fail_timeout.value != fail_timeout && server.max_fails.value != 0 {
+        fields.push(("fail_timeout", time(server.fail_timeout.value)));
     }
     fields
 }
@@ -353,13 +358,17 @@ fn rules(text: &mut String, upstream: &Upstream) {
         let window = time(first.slow_start.value);
         let _ = writeln!(text, "\n[slow_start]\nwindow = {window}\nstart_percent = 1");
     }
-    if first.max_fails.value > 0 {
+    if upstream
+        .servers
+        .iter()
+        .any(|server| server.max_fails.value > 0)
+    {
+        let (max_fails, fail_timeout) = upstream.rule();
         let _ = writeln!(
             text,
-            "\n[health.passive.max_fails]\nmax_fails = {}\nfail_timeout = {}\n\
+            "\n[health.passive.max_fails]\nmax_fails = {max_fails}\nfail_timeout = {}\n\
              tick = \"1s\" # nginx counts in whole seconds",
-            first.max_fails.value,
-            time(first.fail_timeout.value)
+            time(fail_timeout)
         );
     }
 }

@@ -75,6 +75,27 @@ pub(crate) mod positive {
     }
 }
 
+/// Times that need not be there.
+pub(crate) mod maybe {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(
+        period: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match period {
+            Some(period) => super::serialize(period, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        d: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        super::deserialize(d).map(Some)
+    }
+}
+
 fn digits(text: &str) -> usize {
     text.find(|c: char| !c.is_ascii_digit())
         .unwrap_or(text.len())

@@ -30,8 +30,8 @@ use crate::{Backend, DiscoveryError, log};
 /// ```
 ///
 /// or the same in JSON: `{"backends": [{"addr": "10.0.0.1:80", "weight": 2}]}`. A backend may have
-/// the keys `addr`, `weight`, `tier`, `max_in_flight` and `ring_name`, which mean what the fields
-/// of [`Backend`] mean; any other is an error. The list itself may not be left out, so that an
+/// the keys `addr`, `weight`, `tier`, `max_in_flight`, `max_fails`, `fail_timeout` and `ring_name`,
+/// which mean what the fields of [`Backend`] mean; any other is an error. The list itself may not be left out, so that an
 /// empty file is an error and not an empty pool.
 ///
 /// Every change is noticed at once: a file written in place when its writer closes it (on systems

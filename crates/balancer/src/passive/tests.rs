@@ -94,12 +94,31 @@ fn nginx_in_whole_seconds() {
 #[test]
 fn max_fails_0_never_ejects() {
     let rule = max_fails(0);
-    assert!(rule.is_off());
     let mut record = Record::new();
     for now in 0..10 {
         fail(&mut record, &rule, now, picked(now));
     }
     assert_eq!(record.phase(), Phase::Serving);
+    assert!(!record.is_suspect(), "nothing for a success to clear");
+}
+
+#[test]
+fn a_backend_may_say_for_itself_when_it_fails() {
+    let own = |max_fails, fail_timeout: Option<u64>| Fails {
+        max_fails,
+        fail_timeout: fail_timeout.map(seconds),
+    };
+    let rule = |fails, timeout| {
+        let rule = MaxFails::default().tick(seconds(1));
+        Passive::MaxFails(rule.max_fails(fails).fail_timeout(seconds(timeout)))
+    };
+    let pool = rule(3, 20);
+    assert_eq!(pool.with(own(None, None)), pool);
+    assert_eq!(pool.with(own(Some(0), None)), rule(0, 20));
+    assert_eq!(pool.with(own(Some(5), Some(0))), rule(5, 0));
+    for other in [Passive::Off, consecutive(2)] {
+        assert_eq!(other.with(own(Some(1), Some(1))), other);
+    }
 }
 
 fn consecutive(failures: u32) -> Passive {

@@ -7,7 +7,7 @@ use balancer::selection::{Consistent, FailureKind, Outcome};
 use balancer::{Backend, Condition, Consecutive, LoadBalancer, MaxFails, Options, Passive, Static};
 use tokio::time::{Instant, advance, sleep_until};
 
-use crate::support::{Turns, TurnsConfig, addr, backends, number, ready};
+use crate::support::{Turns, TurnsConfig, addr, backend, backends, number, ready};
 
 const SECOND: Duration = Duration::from_secs(1);
 const FAILED: Outcome = Outcome::Failure(FailureKind::Connect);
@@ -92,6 +92,39 @@ async fn a_trial_that_is_given_up_is_offered_to_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_backend_has_its_own_rule() {
+    let own = backend(2).with_max_fails(2).with_fail_timeout(SECOND);
+    let list = Arc::new(Static::new([backend(1).with_max_fails(0), own, backend(3)]));
+    let balancer = LoadBalancer::<Turns>::builder(Arc::clone(&list), TurnsConfig::default())
+        .options(Options::default().passive(Passive::MaxFails(MaxFails::default())))
+        .build()
+        .unwrap();
+    balancer.update().await.unwrap();
+    for n in [1, 1, 1, 2, 3] {
+        end(&balancer, n, FAILED);
+    }
+    let conditions = || [1, 2, 3].map(|n| condition(&balancer, n));
+    assert_eq!(
+        conditions(),
+        [Condition::Ready, Condition::Ready, Condition::Ejected]
+    );
+    end(&balancer, 2, FAILED);
+    assert_eq!(condition(&balancer, 2), Condition::Ejected);
+    advance(SECOND).await;
+    drop(balancer.select(b""));
+    assert_eq!(
+        conditions(),
+        [Condition::Ready, Condition::Trial, Condition::Ejected]
+    );
+
+    list.add(backend(1).with_max_fails(1));
+    assert_eq!(balancer.update().await.unwrap().changed, [addr(1)]);
+    assert_eq!(condition(&balancer, 3), Condition::Ejected, "health stays");
+    end(&balancer, 1, FAILED);
+    assert_eq!(condition(&balancer, 1), Condition::Ejected);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_last_ones_are_not_ejected() {
     let balancer = balancer(backends([1, 2, 3]), consecutive()).await;
     for n in [1, 2, 3, 2, 3, 1, 2, 3] {
@@ -121,11 +154,11 @@ async fn the_record_outlives_an_update() {
         .unwrap();
     balancer.update().await.unwrap();
     end(&balancer, 1, FAILED);
-    list.add(crate::support::backend(1).with_weight(4));
+    list.add(backend(1).with_weight(4));
     balancer.update().await.unwrap();
     end(&balancer, 1, FAILED);
     assert_eq!(ready(&balancer), [2, 3]);
-    list.add(crate::support::backend(4));
+    list.add(backend(4));
     balancer.update().await.unwrap();
     assert_eq!(ready(&balancer), [2, 3, 4]);
     advance(10 * SECOND).await;

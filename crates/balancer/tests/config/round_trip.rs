@@ -102,9 +102,11 @@ fn backend() -> impl Strategy<Value = Backend> {
         any::<Option<u32>>(),
         any::<Option<String>>(),
     );
-    (addr, rest).prop_map(|(addr, (weight, tier, max, name))| {
+    let fails = (any::<Option<u32>>(), any::<Option<Duration>>());
+    (addr, rest, fails).prop_map(|(addr, (weight, tier, max, name), fails)| {
         let mut backend = Backend::new(addr).with_weight(weight).with_tier(tier);
         backend.max_in_flight = max;
+        (backend.max_fails, backend.fail_timeout) = fails;
         backend.ring_name = name.map(Into::into);
         backend
     })
@@ -219,7 +221,7 @@ fn sources_and_checks_are_written_and_read_back() {
         [[discovery]]
         file = {path = "/etc/backends", format = "json"}
         [[discovery]]
-        dns = {host = "a.test.", port = 8080, weight = 3, tier = 1, ring_name = "a.test:8080", max_in_flight = 9}
+        dns = {host = "a.test.", port = 8080, weight = 3, tier = 1, ring_name = "a.test:8080", max_in_flight = 9, max_fails = 2, fail_timeout = "5s"}
         [[discovery]]
         dns = {service = "_http._tcp.b.test", servers = ["10.0.0.53:53"], family = "v4", timeout = "1s", retries = 0, min_ttl = "2s", max_ttl = "10s", jitter = 0, absent = "empty"}
         [[discovery]]
@@ -243,6 +245,10 @@ fn sources_and_checks_are_written_and_read_back() {
         panic!("not what was written");
     };
     assert_eq!((dns.weight, dns.tier, dns.max_in_flight), (3, 1, Some(9)));
+    assert_eq!(
+        (dns.max_fails, dns.fail_timeout),
+        (Some(2), Some(Duration::from_secs(5)))
+    );
     let http = config.health.active.unwrap().http.unwrap();
     assert_eq!(http.statuses[1].0, 301..=302);
     assert!(http.reuse_connections);

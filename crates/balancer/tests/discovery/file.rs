@@ -69,7 +69,7 @@ async fn errors_say_where_the_file_is_wrong() {
             "c.toml",
             "[[backends]]\naddr = \"127.0.0.1:1\"\nweigth = 2\n",
             "3:1: backends[0].weigth: unknown field `weigth`, expected one of \
-             `addr`, `weight`, `tier`, `max_in_flight`, `ring_name`",
+             `addr`, `weight`, `tier`, `max_in_flight`, `max_fails`, `fail_timeout`, `ring_name`",
         ),
         (
             "d.toml",

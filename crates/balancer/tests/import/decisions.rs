@@ -40,18 +40,25 @@ const CHOICES: &[&str] = &[
 /// Recordings with failures: all servers that were tried, one after the other.
 const TRIES: &[&str] = &[
     "e1_chash_one_down",
+    "e2_chash_refuse_maxfails1",
     "e3_chash_refuse_maxfails0",
+    "e8_chash_all_refuse",
     "f2_hash_refuse_maxfails0",
+    "f3_hash_refuse_maxfails1",
     "f4_hash_down",
     "g4_ip_hash_refuse_maxfails0",
     "h3b_rr_backup_primaries_refuse_mf1",
     "h3c_rr_backup_primaries_refuse_mf0",
     "h3d_rr_backup_primaries_down",
+    "h3e_rr_backup_single_primary_refuse",
     "h4_rr_refuse_maxfails1",
     "h4_rr_refuse_maxfails2",
     "h4_rr_refuse_maxfails3",
     "h4c_rr_refuse_maxfails0",
+    "h4d_rr_single_refuse",
+    "h4e_rr_all_refuse",
     "h4f_rr_all_down",
+    "i1b_least_conn_seq_refuse",
 ];
 
 /// Time stands still: nothing recovers that did not recover while nginx was recorded.
@@ -119,8 +126,7 @@ impl Scenario {
                 .map(|value| value.as_str().unwrap().to_owned())
                 .collect()
         };
-        let block = one_rule(&text(&format!("conf/{name}.conf")));
-        let mut upstreams = nginx::parse(&block).unwrap();
+        let mut upstreams = nginx::parse(&text(&format!("conf/{name}.conf"))).unwrap();
         resolve(&mut upstreams[0], |host| strings(&recording["names"][host]));
         let toml = pool::toml(&upstreams[0]).unwrap();
         let table = text(&format!("{name}.csv"));
@@ -139,22 +145,6 @@ impl Scenario {
         balancer.update().await.unwrap();
         balancer
     }
-}
-
-/// The block with the rule of the servers that refuse on all lines: a pool has one, and for a
-/// server that never fails it does not matter.
-fn one_rule(block: &str) -> String {
-    let Some(line) = block.lines().find(|line| line.contains(REFUSES)) else {
-        return block.to_owned();
-    };
-    let rules = line.trim_end_matches(';').split(' ');
-    let rules = rules.filter(|word| word.starts_with("max_fails=") || word.starts_with("fail_"));
-    let rules = rules.fold(String::new(), |rules, word| format!("{rules} {word}"));
-    let with_rules = |line: &str| match line.strip_suffix(';') {
-        Some(server) if line.contains(" server ") => format!("{server}{rules};\n"),
-        _ => format!("{line}\n"),
-    };
-    block.lines().map(with_rules).collect()
 }
 
 /// As `--resolve` does, with the addresses that nginx had.
@@ -212,4 +202,4 @@ const REFUSES: &str = ":9999";
 
 /// So that a recording that is cut short is noticed.
 const CHOICE_ROWS: usize = 32_081;
-const TRY_ROWS: usize = 9_703;
+const TRY_ROWS: usize = 13_827;

@@ -1,5 +1,6 @@
 //! An upstream block as a whole: its servers, its method, and what else may stand in it.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::grammar::{Directive, Word};
@@ -177,11 +178,17 @@ impl Upstream {
                 | Method::Random
                 | Method::RandomTwo
         );
+        let mut backups = 0;
         for server in &self.servers {
-            if let (Role::Backup(at), true, Some(method)) = (server.role, has_no_backups, method)
-                && method < server.at
-            {
-                remarks.refuse(at, "nginx refuses `backup` after this method");
+            if let (Role::Backup(at), true) = (server.role, has_no_backups) {
+                backups += 1;
+                if method.is_some_and(|method| method < server.at) {
+                    remarks.refuse(at, "nginx refuses `backup` after this method");
+                } else if backups == 2 {
+                    let message = "nginx takes turns among the backups of this method, and here \
+                                   they are chosen by the method";
+                    remarks.refuse(at, message);
+                }
             }
             if server.slow_start.value > 0 && has_no_backups {
                 remarks.refuse(
@@ -196,33 +203,43 @@ impl Upstream {
         self.notes.extend(notes);
     }
 
-    /// What is said a server in nginx, and of a pool here.
+    /// What is said of each server in nginx, and of a whole pool here.
     fn check_rules(&self, remarks: &mut Remarks<'_>) {
         let Some(first) = self.servers.first() else {
             return;
         };
-        let one_rule = |name: &str, at: Place, value: u64, expected: u64| {
-            let line = first.at.line;
-            let message = format!(
-                "`{name}` is {value} here and {expected} in line {line}: a pool has one for all \
-                 its backends"
-            );
-            (value != expected).then(|| Located::new(at, message))
+        let line = first.at.line;
+        let mut one = |name: &str, found: At<u64>, expected: u64| {
+            if found.value != expected {
+                let value = found.value;
+                let message = format!(
+                    "`{name}` is {value} here and {expected} in line {line}: a pool has one for \
+                     all its backends"
+                );
+                remarks.refuse(found.at, message);
+            }
         };
         for server in &self.servers {
-            let At { value, at } = server.max_fails;
-            let fails = one_rule("max_fails", at, value.into(), first.max_fails.value.into());
-            let At { value, at } = server.fail_timeout;
-            // Without `max_fails` it has no effect, but in `least_time` and `fair`.
-            let counts = first.max_fails.value > 0 || self.method.has_fail_timeout();
-            let timeout = one_rule("fail_timeout", at, value, first.fail_timeout.value);
-            let At { value, at } = server.slow_start;
-            let slow = one_rule("slow_start", at, value, first.slow_start.value);
-            let timeout = timeout.filter(|_| counts);
-            remarks
-                .refusals
-                .extend([fails, timeout, slow].into_iter().flatten());
+            one("slow_start", server.slow_start, first.slow_start.value);
+            if self.method.has_fail_timeout() {
+                one(
+                    "fail_timeout",
+                    server.fail_timeout,
+                    first.fail_timeout.value,
+                );
+            }
         }
+    }
+
+    /// The `max_fails` and `fail_timeout` that most servers have, the first of equals.
+    pub(crate) fn rule(&self) -> (u32, u64) {
+        let mut counts = BTreeMap::<_, usize>::new();
+        for server in &self.servers {
+            *counts.entry(server.rule()).or_default() += 1;
+        }
+        let rules = self.servers.iter().map(Server::rule).rev();
+        let most = rules.max_by_key(|rule| counts.get(rule));
+        most.unwrap_or((1, 10))
     }
 
     fn check_targets(&self, remarks: &mut Remarks<'_>) {
@@ -379,6 +396,11 @@ impl Resolver {
 }
 
 impl Server {
+    /// `max_fails` and `fail_timeout`.
+    pub(crate) fn rule(&self) -> (u32, u64) {
+        (self.max_fails.value, self.fail_timeout.value)
+    }
+
     /// Whether it is marked down, and where.
     pub(crate) fn down(&self) -> Option<Place> {
         match self.state {

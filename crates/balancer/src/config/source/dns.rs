@@ -26,6 +26,10 @@ pub struct DnsSource {
     pub tier: u8,
     /// The limit of requests in flight of each address. Default: none.
     pub max_in_flight: Option<u32>,
+    /// What is said of the failures of each address; see [`Backend::max_fails`]. Default: nothing.
+    pub max_fails: Option<u32>,
+    /// As [`max_fails`](Self::max_fails), of their time; see [`Backend::fail_timeout`].
+    pub fail_timeout: Option<Duration>,
     /// The name on the ring of all addresses of a host, which then take turns on its points, as in
     /// nginx. Default: each has its own.
     pub ring_name: Option<Arc<str>>,
@@ -41,6 +45,8 @@ impl DnsSource {
             weight: 1,
             tier: 0,
             max_in_flight: None,
+            max_fails: None,
+            fail_timeout: None,
             ring_name: None,
         }
     }
@@ -59,6 +65,8 @@ impl DnsSource {
 
     fn dress(&self, mut backend: Backend) -> Backend {
         backend.max_in_flight = self.max_in_flight;
+        backend.max_fails = self.max_fails;
+        backend.fail_timeout = self.fail_timeout;
         if matches!(self.question, Question::Host { .. }) {
             backend.weight = self.weight;
             backend.tier = self.tier;
@@ -110,6 +118,10 @@ struct Written {
     ring_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_in_flight: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_fails: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none", with = "period::maybe")]
+    fail_timeout: Option<Duration>,
     servers: Vec<SocketAddr>,
     family: Family,
     #[serde(with = "period::positive")]
@@ -141,6 +153,8 @@ impl Written {
             tier: None,
             ring_name: None,
             max_in_flight: None,
+            max_fails: None,
+            fail_timeout: None,
             servers: config.servers,
             family: config.family,
             timeout: config.timeout,
@@ -196,6 +210,8 @@ impl<'de> Deserialize<'de> for DnsSource {
             weight: written.weight.unwrap_or(1),
             tier: written.tier.unwrap_or_default(),
             max_in_flight: written.max_in_flight,
+            max_fails: written.max_fails,
+            fail_timeout: written.fail_timeout,
             ring_name: written.ring_name.map(Into::into),
         })
     }
@@ -205,6 +221,8 @@ impl Serialize for DnsSource {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut written = Written::of(self.config.clone());
         written.max_in_flight = self.max_in_flight;
+        written.max_fails = self.max_fails;
+        written.fail_timeout = self.fail_timeout;
         match &self.question {
             Question::Host { name, port } => {
                 written.host = Some(name.clone());
