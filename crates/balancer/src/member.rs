@@ -174,7 +174,8 @@ impl Standing<'_> {
         }
     }
 
-    /// The rule for this backend: its own, if it has one, of the balancer that it joined last.
+    /// The rule for this backend: its own, if it has one, as the balancer says that was
+    /// updated last.
     pub(crate) fn rule(&self, rule: &Passive) -> Passive {
         let own = self.places.last().map(|place| place.seat.fails);
         rule.with(own.unwrap_or_default())

@@ -132,7 +132,7 @@ async fn a_value_that_is_no_backend_is_named() {
         (
             r#"{"addr": "127.0.0.1:1", "wieght": 2}"#,
             "/pool/a:1:32: wieght: unknown field `wieght`, expected one of `addr`, `weight`, \
-             `tier`, `max_in_flight`, `ring_name`",
+             `tier`, `max_in_flight`, `max_fails`, `fail_timeout`, `ring_name`",
         ),
     ] {
         client.put("/pool/a", wrong, None).await.unwrap();
