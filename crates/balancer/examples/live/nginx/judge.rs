@@ -15,6 +15,9 @@ pub(crate) enum Judge {
     Same,
     /// One by one, but where nginx gives up its walk of the ring after 20 points ours walks on.
     Walk,
+    /// One by one, but where a hash has run out of primaries nginx takes turns among the backups
+    /// and ours hashes over them.
+    Primaries,
     /// By their number for each server, which chance decides.
     Chance,
 }
@@ -42,7 +45,12 @@ impl Judge {
         let answers = theirs.iter().zip(ours);
         for (n, (request, (theirs, ours))) in pool.requests().zip(answers).enumerate() {
             let agree = (&theirs.tried, &theirs.statuses) == (&ours.tried, &ours.statuses);
-            if self == Self::Walk && points_passed(&ring, pool, request, &refusing) > MOST_POINTS {
+            let may_deviate = match self {
+                Self::Walk => points_passed(&ring, pool, request, &refusing) > MOST_POINTS,
+                Self::Primaries => differ_in_backups(&pool.upstream, theirs, ours),
+                Self::Same | Self::Chance => false,
+            };
+            if may_deviate {
                 tally.deviate(agree);
                 continue;
             }
@@ -70,6 +78,20 @@ fn told(answer: &Answer) -> String {
     let tries = answer.tried.iter().zip(&answer.statuses);
     let tries: Vec<_> = tries.map(|(at, status)| format!("{at} {status}")).collect();
     tries.join(", ")
+}
+
+// ===== backups =====
+
+/// Whether the answers are alike but for which backup it was.
+fn differ_in_backups(upstream: &Upstream, theirs: &Answer, ours: &Answer) -> bool {
+    let backups = upstream.servers.iter().filter(|s| s.role == Role::Backup);
+    let backups: Vec<_> = backups.map(|server| server.text.as_str()).collect();
+    let masked = |answer: &Answer| -> Vec<_> {
+        let tries = answer.tried.iter().zip(&answer.statuses);
+        let mask = |at: &String| (!backups.contains(&at.as_str())).then(|| at.clone());
+        tries.map(|(at, &status)| (mask(at), status)).collect()
+    };
+    theirs.tried != ours.tried && masked(theirs) == masked(ours)
 }
 
 // ===== the walk =====
@@ -162,6 +184,7 @@ const DEVIATIONS: f64 = 6.0;
 mod tests {
     use super::*;
     use crate::nginx::pools;
+    use crate::nginx::upstream::Server;
     use crate::random::Random;
 
     fn place() -> Place {
@@ -221,6 +244,30 @@ mod tests {
         assert_eq!(differ(5301, 4699), 0);
         assert_eq!(differ(5302, 5000), 2);
         assert_eq!(differ(5000, 4698), 2);
+    }
+
+    #[test]
+    fn which_backup_it_was_is_a_deviation_and_which_primary_a_difference() {
+        let mut pool = pools::backup(&mut Random::new(1, ""), Method::Hash);
+        pool.script = vec![Step::Ask(Request::default())];
+        let text = |role| {
+            let mut of = pool.upstream.servers.iter().filter(|s| s.role == role);
+            of.next().unwrap().text.clone()
+        };
+        let (primary, backup) = (text(Role::Primary), text(Role::Backup));
+        pool.upstream.servers.push(Server {
+            role: Role::Backup,
+            ..Server::new("127.0.0.1:1".parse().unwrap())
+        });
+        let judge = |theirs: &str, ours: &str| {
+            let (theirs, ours) = ([answer(theirs)], [answer(ours)]);
+            let tally = Judge::Primaries.tally(&place(), &pool, &theirs, &ours);
+            let tally = tally.unwrap();
+            (tally.differ, tally.deviate)
+        };
+        assert_eq!(judge(&backup, "127.0.0.1:1"), (0, 1));
+        assert_eq!(judge(&backup, &backup), (0, 0));
+        assert_eq!(judge(&primary, "127.0.0.1:1"), (1, 0));
     }
 
     #[test]

@@ -69,7 +69,8 @@ pub(crate) fn sparse(random: &mut Random, method: Method) -> Pool {
     pool
 }
 
-/// Primaries that fail, and backups that step in.
+/// Primaries that fail, and backups that step in. Backups of a hash do not fail: who of them is
+/// asked is not the same, and their failures would set all that follows apart.
 pub(crate) fn backup(random: &mut Random, method: Method) -> Pool {
     let count = random.between(2, 6);
     let mut pool = pool(random, method, count, keys::ipv4);
@@ -79,7 +80,9 @@ pub(crate) fn backup(random: &mut Random, method: Method) -> Pool {
     let mut weak: Vec<_> = (0..lines)
         .filter(|&line| pool.upstream.servers[line].role == Role::Primary)
         .collect();
-    weak.extend(random.some_of(lines, 2));
+    if method != Method::Hash {
+        weak.extend(random.some_of(lines, 2));
+    }
     weak.sort_unstable();
     weak.dedup();
     pool.script = pool.troubles(random, 200, &weak);

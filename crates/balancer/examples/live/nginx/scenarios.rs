@@ -76,6 +76,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     scenario("hash", 4, |r| pools::healthy(r, Method::Hash, keys::ipv4)),
     scenario("hash-failing", 5, |r| pools::failing(r, Method::Hash)),
     scenario("hash-sparse", 3, |r| pools::sparse(r, Method::Hash)),
+    scenario("hash-backup", 3, |r| pools::backup(r, Method::Hash)).judged(Judge::Primaries),
     scenario("hash-held", 2, |r| pools::held(r, Method::Hash)),
     scenario("ip-hash", 4, |r| {
         pools::healthy(r, Method::IpHash, keys::ipv4)
