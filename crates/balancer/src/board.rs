@@ -17,7 +17,7 @@ use crate::passive::{Phase, Picked};
 use crate::pool::{Pool, PoolId};
 use crate::state::State;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
-use crate::{Cause, Event, SlowStart, Thresholds, log};
+use crate::{Cause, Event, Flips, SlowStart, Thresholds, log};
 
 /// The members and their health, behind the writer lock: of one balancer, or of several that share
 /// the health of their backends.
@@ -291,12 +291,13 @@ impl Board {
         self.release(members);
     }
 
-    /// What is known of each member of this balancer.
-    pub(crate) fn verdicts(&self, pool: PoolId) -> BTreeMap<Identity, Verdict> {
+    /// What is known of each member of this balancer, and how often they have flipped.
+    pub(crate) fn verdicts(&self, pool: PoolId) -> (BTreeMap<Identity, Verdict>, Flips) {
         let members = self.lock();
         let own = members.iter().filter(|(_, member)| member.is_of(pool));
-        own.map(|(identity, member)| (identity.clone(), member.into()))
-            .collect()
+        let verdicts = own.map(|(identity, member)| (identity.clone(), member.into()));
+        let flips = members.party(pool).map(|party| party.flips);
+        (verdicts.collect(), flips.unwrap_or_default())
     }
 
     /// No code of the user's runs under the lock, so that nothing is expected to panic there.

@@ -19,6 +19,8 @@ pub struct Builder<S: ?Sized> {
     pub(crate) options: Options,
     pub(crate) listener: Option<Arc<Listener>>,
     pub(crate) shared_health: Option<SharedHealth>,
+    #[cfg(feature = "metrics")]
+    pub(crate) metrics: Option<crate::Metrics>,
 }
 
 impl<S: Build> Builder<S> {
@@ -135,6 +137,17 @@ impl<S: Selector + ?Sized> Builder<S> {
         }
     }
 
+    /// With its metrics recorded, by the crate `metrics`, under its [name](Self::name).
+    #[cfg(feature = "metrics")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
+    #[must_use]
+    pub fn metrics(self, metrics: crate::Metrics) -> Self {
+        Self {
+            metrics: Some(metrics),
+            ..self
+        }
+    }
+
     /// The balancer, without backends as yet: see [`LoadBalancer::update`] and
     /// [`LoadBalancer::run`].
     ///
@@ -145,6 +158,10 @@ impl<S: Selector + ?Sized> Builder<S> {
     /// no nodes at all.
     pub fn build(self) -> Result<LoadBalancer<S>, ConfigError> {
         self.options.check()?;
+        #[cfg(feature = "metrics")]
+        if let Some(metrics) = &self.metrics {
+            metrics.check()?;
+        }
         if let Some(health) = &self.shared_health {
             health.check(&self.options)?;
         }
@@ -168,6 +185,8 @@ impl<S: Selector + ?Sized> Builder<S> {
             options: Options::default(),
             listener: None,
             shared_health: None,
+            #[cfg(feature = "metrics")]
+            metrics: None,
         }
     }
 }

@@ -73,6 +73,8 @@ mod load_balancer;
 mod log;
 mod member;
 mod members;
+#[cfg(feature = "metrics")]
+mod meter;
 #[cfg(all(test, loom_models))]
 mod models;
 mod options;
@@ -114,12 +116,15 @@ pub use handle::Handle;
 pub use health::{Active, Admin, Cause, Condition, InitialHealth, Thresholds};
 pub use lane::Lane;
 pub use load_balancer::LoadBalancer;
+#[cfg(feature = "metrics")]
+#[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
+pub use meter::{Metrics, Series};
 pub use options::{Options, Order};
 pub use passive::{Consecutive, MaxFails, Passive};
 pub use pick::Pick;
 pub use shared_health::SharedHealth;
 pub use slow_start::SlowStart;
-pub use status::{BackendStatus, LastUpdate, Status};
+pub use status::{BackendStatus, Flips, LastUpdate, Status};
 pub use tier::Tier;
 pub use update::{Update, UpdateResult};
 

@@ -38,6 +38,8 @@ pub struct LoadBalancer<S: Selector + ?Sized> {
     pub(crate) options: Options,
     pub(crate) maker: Arc<Maker<S>>,
     pub(crate) updates: Updates,
+    #[cfg(feature = "metrics")]
+    pub(crate) meter: Option<crate::meter::Meter>,
     #[cfg(feature = "tower")]
     pub(crate) followers: crate::follow::Followers,
 }
@@ -104,6 +106,10 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
                 .collect(),
             listener: builder.listener,
         });
+        #[cfg(feature = "metrics")]
+        let meter = builder
+            .metrics
+            .map(|metrics| crate::meter::Meter::new(metrics, Arc::clone(&pool.name)));
         Self {
             snapshot: ArcSwap::from_pointee(Snapshot::empty(Arc::clone(&pool))),
             pool,
@@ -112,6 +118,8 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
             options: builder.options,
             maker: Arc::new(builder.maker),
             updates: Updates::default(),
+            #[cfg(feature = "metrics")]
+            meter,
             #[cfg(feature = "tower")]
             followers: Default::default(),
         }

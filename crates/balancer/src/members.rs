@@ -17,7 +17,7 @@ use crate::pool::{Panicking, PoolId, Stay};
 use crate::state::{Mode, State};
 use crate::sync::{AtomicBool, Ordering};
 use crate::tally::{Share, Tally};
-use crate::{Cause, Event, InitialHealth, SlowStart};
+use crate::{Cause, Event, Flips, InitialHealth, SlowStart};
 
 /// How the members are judged; given once, for all balancers.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +61,7 @@ pub(crate) struct Party {
     pub(crate) tally: Tally,
     panicking: Panicking,
     pub(crate) own: Own,
+    pub(crate) flips: Flips,
     has_served: bool,
 }
 
@@ -104,6 +105,7 @@ impl Members {
             tally: Tally::default(),
             panicking: Arc::clone(&panicking),
             own,
+            flips: Flips::default(),
             has_served: false,
         };
         self.parties.insert(id, party);
@@ -132,6 +134,10 @@ impl Members {
 
     pub(crate) fn get(&self, identity: &Identity) -> Option<&Member> {
         self.seated.get(identity)
+    }
+
+    pub(crate) fn party(&self, pool: PoolId) -> Option<&Party> {
+        self.parties.get(&pool)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Identity, &Member)> {
@@ -203,6 +209,11 @@ impl Members {
                 reason,
             };
             self.outbox.push_back(standing.news(event));
+            for place in &member.places {
+                if let Some(party) = self.parties.get_mut(&place.pool) {
+                    party.flips.count(cause);
+                }
+            }
         }
         member.count(&mut self.parties);
         member.schedule(&mut self.dues, &self.policy);

@@ -30,8 +30,12 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
         if let Some(check) = &self.check {
             loops.spawn(Prober::new(Arc::clone(&self), Arc::clone(check)).run());
         }
+        #[cfg(feature = "metrics")]
+        loops.spawn(publish_metrics(Arc::clone(&self)));
         shutdown.await;
         loops.shutdown().await;
+        #[cfg(feature = "metrics")]
+        self.publish_metrics();
     }
 }
 
@@ -112,6 +116,18 @@ fn pause(interval: Duration, failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1);
     let backoff = FIRST_RETRY.saturating_mul(2u32.saturating_pow(doublings));
     backoff.min(interval)
+}
+
+// ===== metrics =====
+
+#[cfg(feature = "metrics")]
+async fn publish_metrics<S: Selector + ?Sized>(balancer: Arc<LoadBalancer<S>>) {
+    while let Some(meter) = &balancer.meter {
+        balancer.publish_metrics();
+        let clock = balancer.pool.board.clock;
+        let next = clock.now().saturating_add(meter.interval());
+        wait_until(clock, Some(next)).await;
+    }
 }
 
 // ===== health =====

@@ -5,15 +5,14 @@ mod text;
 mod written;
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selection::{Identity, LeastTime, Selector};
+use selection::{LeastTime, Selector};
 
 use crate::board::Verdict;
 use crate::health::{Active, Admin, Cause, Condition};
-use crate::snapshot::{Entry, TierSnapshot};
+use crate::snapshot::{Entry, Snapshot};
 use crate::update::{History, Last};
 use crate::{Address, LoadBalancer, UpdateError, UpdateResult};
 
@@ -37,6 +36,8 @@ pub struct Status {
     pub panic_threshold: u8,
     /// Whether too little is ready and health is ignored.
     pub panicking: bool,
+    /// Changes of the condition of its backends.
+    pub flips: Flips,
     /// Updates that succeeded, whether or not they changed anything.
     pub updates: u64,
     /// Updates that failed.
@@ -56,6 +57,39 @@ pub struct Status {
     /// Its backends, tier by tier, in the order of their identities, or as they are
     /// [listed](crate::Order::Listed).
     pub backends: Vec<BackendStatus>,
+}
+
+/// How often something has happened, by what made it so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Flips {
+    /// [`Cause::Admin`].
+    pub admin: u64,
+    /// [`Cause::Active`].
+    pub active: u64,
+    /// [`Cause::Passive`].
+    pub passive: u64,
+}
+
+impl Flips {
+    pub(crate) fn count(&mut self, cause: Cause) {
+        match cause {
+            Cause::Admin => self.admin += 1,
+            Cause::Active => self.active += 1,
+            Cause::Passive => self.passive += 1,
+        }
+    }
+
+    /// Of this cause.
+    #[must_use]
+    pub fn of(&self, cause: Cause) -> u64 {
+        match cause {
+            Cause::Admin => self.admin,
+            Cause::Active => self.active,
+            Cause::Passive => self.passive,
+        }
+    }
 }
 
 /// The latest update.
@@ -147,13 +181,24 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
     /// balancers that have it.
     #[must_use]
     pub fn status(&self) -> Status {
-        let verdicts = self.pool.board.verdicts(self.pool.id);
         let snapshot = self.snapshot.load_full();
+        let mut status = self.status_of(&snapshot);
+        let shares = snapshot.tiers.iter().flat_map(|tier| {
+            let shares = tier.shares();
+            (0..tier.entries.len()).map(move |node| shares.and_then(|s| s.get(node).copied()))
+        });
+        for (backend, share) in status.backends.iter_mut().zip(shares) {
+            backend.ring_share = share;
+        }
+        status
+    }
+
+    /// All but the shares of the ring.
+    pub(crate) fn status_of(&self, snapshot: &Snapshot<S>) -> Status {
+        let (verdicts, flips) = self.pool.board.verdicts(self.pool.id);
         let now = self.pool.board.clock.now();
-        let tiers = snapshot.tiers.iter();
-        let backends: Vec<_> = tiers
-            .flat_map(|tier| of_tier(tier, &verdicts, now))
-            .collect();
+        let status = |entry: &Arc<Entry>| of_entry(entry, verdicts.get(&entry.state.identity), now);
+        let backends: Vec<_> = snapshot.entries().map(status).collect();
         let is_ready = |backend: &&BackendStatus| backend.ready && backend.weight > 0;
         let history = self.updates.history();
         Status {
@@ -162,6 +207,7 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
             ready: backends.iter().filter(is_ready).count(),
             panic_threshold: self.options.panic_threshold,
             panicking: self.pool.is_panicking(),
+            flips,
             updates: history.updates,
             failed_updates: history.failures,
             last_update: last_update(&history, now),
@@ -185,21 +231,6 @@ fn last_update(history: &History, now: Duration) -> Option<LastUpdate> {
         discovery,
         build,
     })
-}
-
-fn of_tier<S: Selector + ?Sized>(
-    tier: &TierSnapshot<S>,
-    verdicts: &BTreeMap<Identity, Verdict>,
-    now: Duration,
-) -> Vec<BackendStatus> {
-    let shares = tier.shares();
-    let entries = tier.entries.iter();
-    entries
-        .map(|entry| BackendStatus {
-            ring_share: shares.and_then(|shares| shares.get(entry.node.index()).copied()),
-            ..of_entry(entry, verdicts.get(&entry.state.identity), now)
-        })
-        .collect()
 }
 
 /// A member that left between the two reads has no verdict, and is shown as it is now: not ready.

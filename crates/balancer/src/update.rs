@@ -136,9 +136,10 @@ impl fmt::Display for UpdateResult {
 
 /// How long the parts of an update took.
 #[derive(Clone, Copy, Debug, Default)]
-struct Times {
-    discovery: Duration,
-    build: Duration,
+pub(crate) struct Times {
+    pub(crate) discovery: Duration,
+    /// If there was one.
+    pub(crate) build: Option<Duration>,
 }
 
 impl History {
@@ -160,7 +161,7 @@ impl History {
             ended: now,
             result: kind,
             discovery: times.discovery,
-            build: times.build,
+            build: times.build.unwrap_or_default(),
         });
     }
 }
@@ -191,6 +192,8 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
         let result = self.discover_and_publish(&mut times).await;
         let now = self.pool.board.clock.now();
         self.updates.history().record(&result, times, now);
+        #[cfg(feature = "metrics")]
+        self.record_update(&result, times).await;
         result
     }
 
@@ -209,9 +212,10 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
         if !update.is_unchanged() || !has_ext_of(&previous, &found) {
             update.generation += u64::from(!update.is_unchanged());
             let tiers = self.build(found, Arc::clone(&previous)).await;
-            times.build = clock.now().saturating_sub(discovered);
+            let took = clock.now().saturating_sub(discovered);
+            times.build = Some(took);
             let tiers = tiers?;
-            update.build = times.build;
+            update.build = took;
             update.selectors = self.lowest_selectors(&previous.tiers, &tiers);
             self.publish(update.generation, tiers);
         }

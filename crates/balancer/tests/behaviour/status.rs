@@ -133,6 +133,7 @@ async fn as_json_every_field_has_its_name_and_unit() {
         "ready": 1,
         "panic_threshold": 20,
         "panicking": false,
+        "flips": {"admin": 1, "active": 0, "passive": 1},
         "updates": 1,
         "failed_updates": 1,
         "last_update": {
@@ -201,6 +202,33 @@ async fn as_json_every_field_has_its_name_and_unit() {
         ],
     });
     assert_eq!(status, expected);
+}
+
+/// `docs/observability.md` lists the fields, those of `backends` in a table of their own.
+#[cfg(feature = "serde")]
+#[tokio::test(start_paused = true)]
+async fn the_page_lists_every_field() {
+    use std::collections::BTreeSet;
+    let page = include_str!("../../../../docs/observability.md");
+    let section = page.split("\n## ").find(|part| part.starts_with("Status"));
+    let rows = section
+        .unwrap()
+        .lines()
+        .filter(|line| line.starts_with("| `"));
+    let first_cells = rows.map(|row| row.split('|').nth(1).unwrap());
+    let names = first_cells.flat_map(|cell| cell.split(", "));
+    let documented: BTreeSet<_> = names.map(|name| name.trim().replace('`', "")).collect();
+
+    let status = serde_json::to_value(known().await.status()).unwrap();
+    let mut written = BTreeSet::new();
+    for (name, value) in status.as_object().unwrap() {
+        match value.as_object() {
+            Some(inner) => written.extend(inner.keys().map(|key| format!("{name}.{key}"))),
+            None => drop(written.insert(name.clone())),
+        }
+    }
+    written.extend(status["backends"][0].as_object().unwrap().keys().cloned());
+    assert_eq!(documented, written);
 }
 
 #[tokio::test(start_paused = true)]
