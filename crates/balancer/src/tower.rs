@@ -90,6 +90,11 @@ use crate::{Attempts, Backend, LoadBalancer};
 /// default until its response is there, with [`UntilBodyEnds`] until the body of an HTTP response
 /// has been read. Dropping the future gives it up.
 ///
+/// # Cost
+///
+/// That of the pick, of finding the service by its address, and of a clone of it. Where that service
+/// exists and is ready, nothing is allocated here.
+///
 /// # Errors
 ///
 /// [`BalanceError`].
@@ -111,8 +116,9 @@ where
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unready {
-    /// It goes to the next backend whose service is ready, or else to the first that becomes so; it
-    /// is in flight on none until then. A backend that is passed over has not failed.
+    /// It goes to the next backend whose service is ready, or else to the first that becomes so, of
+    /// those that are members by then; it is in flight on none until then. A backend that is passed
+    /// over has not failed.
     #[default]
     PassOver,
     /// It waits, and is in flight on its backend meanwhile. For keys that had better stay where they
@@ -266,6 +272,7 @@ where
             request: Some(request),
             failed: Vec::new(),
             parked: Vec::new(),
+            news: None,
             problem: None,
         })
     }

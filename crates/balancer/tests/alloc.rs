@@ -86,3 +86,37 @@ async fn chosen_at_run_time() {
     });
     picks_allocate_nothing(builder.build().unwrap()).await;
 }
+
+/// What a service and the copy of a request allocate is theirs.
+#[cfg(feature = "tower")]
+#[tokio::test]
+async fn as_a_service() {
+    use std::convert::Infallible;
+    use std::future::ready;
+    use std::sync::Arc;
+    use std::task::{Context, Poll, Waker};
+
+    use balancer::tower::{Balance, Retries};
+    use tower::{Service, service_fn};
+
+    let balancer = LoadBalancer::<Consistent>::new(two_hundred()).unwrap();
+    balancer.update().await.unwrap();
+    let echo = service_fn(|request: u32| ready(Ok::<_, Infallible>(request)));
+    let make = service_fn(move |_: Backend| ready(Ok::<_, Infallible>(echo)));
+    let mut service = Balance::new(Arc::new(balancer), make)
+        .key(|request: &u32| request.to_le_bytes())
+        .retry(Retries::new(2));
+    for n in 0..1000 {
+        service.call(n).await.unwrap(); // The services are made.
+    }
+    let requests = || {
+        for n in 0..1000 {
+            let mut answer = std::pin::pin!(service.call(n));
+            let polled = answer
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()));
+            assert!(matches!(polled, Poll::Ready(Ok(answer)) if answer == n));
+        }
+    };
+    assert_eq!(allocations(requests), 0);
+}

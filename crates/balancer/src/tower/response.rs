@@ -55,9 +55,13 @@ where
     /// Services that are not ready. Each will wake the task once it is, and keeps its place in
     /// whatever queue it has until then.
     pub(super) parked: Vec<(Address, Made<M::Response>)>,
+    /// Ends when there are other members; there once the request waits for a service.
+    pub(super) news: Option<News>,
     /// How the latest attempt failed.
     pub(super) problem: Option<Problem<M::Response, Req>>,
 }
+
+pub(super) type News = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What the caller gets if no further attempt is made.
 pub(super) enum Problem<Svc: Service<Req>, Req> {
@@ -144,7 +148,9 @@ where
                 Step::Go(next) => state.set(next),
                 Step::Wait => {
                     state.set(State::Next);
-                    return Poll::Pending;
+                    if !course.has_news(cx) {
+                        return Poll::Pending;
+                    }
                 }
                 Step::End => return Poll::Ready(course.end()),
             }
@@ -173,8 +179,6 @@ where
                 return Step::End;
             }
             // None can take it now. When one can, all are looked at afresh.
-            let snapshot = self.services.balancer.snapshot.load_full();
-            self.attempts.restart(snapshot);
             return Step::Wait;
         };
         let parked = lease.backend().and_then(|backend| {
@@ -203,6 +207,30 @@ where
                 return Some(Lease::new(pick, clock));
             }
         }
+    }
+
+    /// Prepares for another look at all members. Returns whether it is to be at once, since there may
+    /// be others; if not, their coming wakes the task, as a service does that becomes ready.
+    fn has_news(&mut self, cx: &mut Context<'_>) -> bool {
+        let balancer = &self.services.balancer;
+        let has_news = match &mut self.news {
+            // Some may have come before it listened.
+            None => true,
+            Some(news) => news.as_mut().poll(cx).is_ready(),
+        };
+        if has_news {
+            let mut publications = balancer.pool.board.publications();
+            // Its other end is in the balancer, so it ends with a publication.
+            self.news = Some(Box::pin(async move { drop(publications.changed().await) }));
+        }
+        let snapshot = balancer.snapshot.load_full();
+        if has_news {
+            let is_member =
+                |addr: &Address| snapshot.entries().any(|entry| entry.backend.addr == *addr);
+            self.parked.retain(|(addr, _)| is_member(addr));
+        }
+        self.attempts.restart(snapshot);
+        has_news
     }
 
     /// The service of the backend, which may have to be made.

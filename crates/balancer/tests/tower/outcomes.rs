@@ -87,6 +87,19 @@ async fn retries_have_a_limit_and_no_backend_is_asked_twice() {
     }
 }
 
+#[tokio::test]
+async fn the_limit_holds_for_what_was_never_sent_too() {
+    for (limit, made) in [(0, 1), (2, 3), (9, 5)] {
+        let (_, pool) = turns(1..=5).await;
+        let stage = Stage::default();
+        (1..=5).for_each(|n| stage.making(n, Does::Breaks));
+        let service = Balance::new(pool, stage.clone()).retry(Retries::new(limit));
+        service.oneshot(()).await.unwrap_err();
+        let sum: usize = (1..=5).map(|n| stage.made(n)).sum();
+        assert_eq!(sum, made, "limit {limit}");
+    }
+}
+
 fn bad_is_failure(result: Result<&Answer, &Broken>) -> Option<FailureKind> {
     match result {
         Ok(answer) if answer.good => None,

@@ -273,6 +273,33 @@ async fn a_factory_that_cannot_connect_fails_over_though_nothing_can_be_copied_l
     assert_eq!(cause.kind(), std::io::ErrorKind::ConnectionRefused);
 }
 
+#[tokio::test]
+async fn the_connection_to_a_backend_that_leaves_is_closed() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let (list, pool) = pool([Backend::new(addr)]).await;
+    let serving = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let answer =
+            |_: Request<Incoming>| async { Ok::<_, Infallible>(Response::new(String::new())) };
+        let connection = server::Builder::new();
+        connection
+            .serve_connection(TokioIo::new(stream), service_fn(answer))
+            .await
+    });
+    let mut service = Balance::new(Arc::clone(&pool), Connect);
+    for _ in 0..2 {
+        let response = service.call(request(Method::GET)).await.unwrap();
+        assert_eq!(text(response).await, "");
+    }
+    assert!(!serving.is_finished(), "kept from request to request");
+    list.remove(&addr.into());
+    pool.update().await.unwrap();
+    // It sees the end of the connection, while the balancer and its service live on.
+    serving.await.unwrap().unwrap();
+    drop(service);
+}
+
 /// As a server's service: a proxy of a few lines.
 #[tokio::test]
 async fn it_serves_as_a_service_of_hyper() {

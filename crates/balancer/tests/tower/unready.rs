@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use balancer::selection::RoundRobin;
-use balancer::tower::{Balance, Retries, Unready};
+use balancer::tower::{Balance, BalanceError, Retries, Unready};
 use balancer::{Backend, LoadBalancer, Static};
 use tower::limit::ConcurrencyLimit;
 use tower::{Service, service_fn};
@@ -40,6 +40,30 @@ async fn if_none_is_ready_the_first_that_becomes_so_gets_the_request() {
     assert!(request.is_woken());
     assert_eq!(request.poll().map(Result::unwrap), Poll::Ready(good(2)));
     assert_eq!((stage.made(1), stage.made(2)), (1, 1));
+}
+
+#[tokio::test]
+async fn a_request_that_waits_sees_who_comes_and_who_leaves() {
+    let (list, pool) = turns([1]).await;
+    let stage = Stage::default();
+    stage.readiness(1, Does::Hangs);
+    let mut service = Balance::new(Arc::clone(&pool), stage.clone());
+    let (mut one, mut two) = (watched(service.call(())), watched(service.call(())));
+    assert!(one.poll().is_pending() && two.poll().is_pending());
+    list.add(Backend::new(addr(2)));
+    pool.update().await.unwrap();
+    assert!(one.is_woken() && two.is_woken());
+    assert_eq!(one.poll().map(Result::unwrap), Poll::Ready(good(2)));
+
+    stage.readiness(2, Does::Hangs);
+    assert!(two.poll().is_pending());
+    list.set([]);
+    pool.update().await.unwrap();
+    match two.poll() {
+        Poll::Ready(Err(BalanceError::NoBackend)) => {}
+        other => panic!("{other:?}"),
+    }
+    assert_eq!((stage.alive(1), stage.alive(2)), (0, 0));
 }
 
 #[tokio::test]

@@ -45,6 +45,8 @@ impl<S: Build> Act<'_, S> {
     /// A port that answers is not enough: it gets nothing until its check passes.
     pub(super) async fn it_comes_back(&mut self) -> Result<(), Failure> {
         self.begin("It listens again, but is not ready yet: requests wait for its health check")?;
+        let is_idle = |it: Option<&BackendStatus>| it.is_some_and(|it| it.in_flight == 0);
+        self.pool.until(VICTIM, "given up", is_idle).await?;
         let backend = &self.pool.backends()[VICTIM];
         let (asked, checked) = (backend.asked(), backend.checked());
         backend.turn(Temper::Starting);
