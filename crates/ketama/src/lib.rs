@@ -61,14 +61,18 @@
 //!   one ring for every order of the servers.
 //! - `schemes`: the rings of libketama, libmemcached, twemproxy and bRPC.
 //! - `serde`: buckets and configurations in files.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc(test(attr(deny(warnings))))]
 
 extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
 
 mod bucket;
+#[cfg(target_arch = "x86_64")]
+mod clmul;
 mod continuum;
 mod crc;
 mod error;

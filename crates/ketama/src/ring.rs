@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Debug;
+use core::mem;
 
 /// How a point is stored: its hash and its node beside each other, so that a lookup finds both in
 /// one cache line.
@@ -65,15 +66,25 @@ impl Point for Narrow {
 
 /// Points sorted by hash, each hash once.
 ///
-/// The circle is cut into equal cells, two for nine points; the index says where the points of each
-/// cell begin.
+/// The circle is cut into equal arcs of about 72 points, and each arc into 60 equal cells; the
+/// index says where the points of each cell begin.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring<P> {
     points: Vec<P>,
-    /// The first point at or after the start of each cell; one more at the end.
-    cells: Box<[u32]>,
+    arcs: Box<[Arc]>,
     /// The points that lost their place to another node, by hash, then in the order of precedence.
     shadows: Box<[P]>,
+}
+
+/// The index of one arc: a cache line.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct Arc {
+    /// The first point at or after the start of the arc.
+    start: u32,
+    /// How many points of the arc lie before each of its cells; 0 throughout if the arc has so many
+    /// points that a byte does not hold them.
+    before: [u8; CELLS],
 }
 
 impl<P: Point> Ring<P> {
@@ -99,7 +110,7 @@ impl<P: Point> Ring<P> {
             points.shrink_to_fit();
         }
         Self {
-            cells: index(&points),
+            arcs: index(&points),
             points,
             shadows: shadows.into(),
         }
@@ -120,7 +131,7 @@ impl<P: Point> Ring<P> {
     /// The bytes on the heap.
     pub(crate) fn heap_size(&self) -> usize {
         let points = size_of::<P>() * (self.points.capacity() + self.shadows.len());
-        points + size_of_val(&*self.cells)
+        points + size_of_val(&*self.arcs)
     }
 
     /// The first point at or after `hash`, wrapping to the first of all.
@@ -137,35 +148,60 @@ impl<P: Point> Ring<P> {
     /// The node of the first point at or after `hash`, wrapping.
     #[inline]
     pub(crate) fn owner(&self, hash: u32) -> Option<u32> {
-        let point = self.points.get(self.lower_bound(hash));
-        point
-            .or_else(|| self.points.first())
-            .map(|point| point.node())
+        let window = self.window(hash);
+        match window.and_then(|window| window.points.get(window.before)) {
+            Some(point) => Some(point.node()),
+            None => self.owner_by_search(hash),
+        }
+    }
+
+    #[cold]
+    fn owner_by_search(&self, hash: u32) -> Option<u32> {
+        let point = self.points.get(self.position(hash))?;
+        Some(point.node())
     }
 
     /// The number of points before `hash`.
     ///
-    /// Expected O(1): a cell holds four or five points in the mean, so a window of eight, searched
-    /// without a branch, has the place all but always. O(log points) where a forged pool crowds its
-    /// points into one cell.
+    /// Expected O(1): a cell holds 1.2 points in the mean, so a window of four, searched without a
+    /// branch, has the place all but always. O(log points) where a forged pool crowds its points
+    /// into one arc.
     #[inline]
     pub(crate) fn lower_bound(&self, hash: u32) -> usize {
-        let cell = cell_of(hash, self.cells.len() - 1);
-        let bounds = self.cells.get(cell..).and_then(<[u32]>::first_chunk);
-        let Some([mut start, end]) = bounds.map(|bounds: &[u32; 2]| bounds.map(|at| at as usize))
-        else {
-            return 0; // Never: a cell is below the number of cells, and one more bound follows.
-        };
-        let window = self.points.get(start..).and_then(<[P]>::first_chunk);
-        if let Some(window) = window {
-            let before = count_before(window, hash);
-            start += before;
-            if before < WINDOW {
-                return start;
-            }
+        match self.window(hash) {
+            Some(window) if window.before < WINDOW => window.start + window.before,
+            _ => self.search(hash),
         }
-        let rest = self.points.get(start..end).unwrap_or_default();
-        start + rest.partition_point(|point| point.is_before(hash))
+    }
+
+    /// The points from the cell of `hash` on; `None` at the end of the ring.
+    #[inline]
+    fn window(&self, hash: u32) -> Option<Window<'_, P>> {
+        let (arc, cell) = cell_of(hash, self.arcs.len());
+        let arc = self.arcs.get(arc)?;
+        let start = arc.start as usize + usize::from(*arc.before.get(cell)?);
+        let points = self.points.get(start..start + WINDOW)?.first_chunk()?;
+        Some(Window {
+            start,
+            points,
+            before: count_before(points, hash),
+        })
+    }
+
+    /// [`lower_bound`](Self::lower_bound) by halving the arc of `hash`.
+    #[cold]
+    fn search(&self, hash: u32) -> usize {
+        let (arc, _) = cell_of(hash, self.arcs.len());
+        let start_of = |arc: usize| {
+            let arc = self.arcs.get(arc);
+            arc.map_or(self.len(), |arc| arc.start as usize)
+        };
+        let start = start_of(arc);
+        let points = self
+            .points
+            .get(start..start_of(arc + 1))
+            .unwrap_or_default();
+        start + points.partition_point(|point| point.is_before(hash))
     }
 
     /// The position after `position`, wrapping.
@@ -175,45 +211,95 @@ impl<P: Point> Ring<P> {
     }
 }
 
-/// How many of eight sorted points lie before `hash`.
-///
-/// By halves, and each step adds instead of branching. Counting all eight would do as well, but
-/// for points of eight bytes the compiler gathers the hashes into vector registers and counts bits
-/// without the instruction for it, which takes longer than three dependent loads.
+/// Some points of a ring, close to a hash.
+struct Window<'a, P> {
+    /// The position of the first of them.
+    start: usize,
+    points: &'a [P; WINDOW],
+    /// How many of them lie before the hash: the next, if there is one, is its owner's.
+    before: usize,
+}
+
+/// How many of four sorted points lie before `hash`.
+#[inline]
 fn count_before<P: Point>(points: &[P; WINDOW], hash: u32) -> usize {
-    let mut before = 4 * usize::from(points[3].is_before(hash));
-    before += 2 * usize::from(points[before + 1].is_before(hash));
-    before += usize::from(points[before].is_before(hash));
-    before + usize::from(points[7].is_before(hash))
+    points
+        .iter()
+        .map(|point| usize::from(point.is_before(hash)))
+        .sum()
 }
 
 /// Where the points of each cell begin, for points sorted by hash.
-fn index<P: Point>(points: &[P]) -> Box<[u32]> {
-    let cells = (points.len() / POINTS_PER_TWO_CELLS * 2).max(1);
-    let mut starts = vec![0; cells + 1].into_boxed_slice();
-    // Each point overwrites what the one before has left for its cell: no branch to mispredict.
-    for (end, point) in (1..).zip(points) {
-        starts[cell_of(point.hash(), cells) + 1] = end;
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a position is below 2^32, and what does not fit is in no cell"
+)]
+fn index<P: Point>(points: &[P]) -> Box<[Arc]> {
+    let count = (points.len() / POINTS_PER_ARC).max(1);
+    let empty = Arc {
+        start: 0,
+        before: [0; CELLS],
+    };
+    let mut arcs = vec![empty; count].into_boxed_slice();
+    let cells = (count * CELLS) as u64;
+    let mut end = 0;
+    for (first, arc) in (0..cells).step_by(CELLS).zip(&mut arcs) {
+        let start = end;
+        // For now how many points are in each cell.
+        while let Some(point) = points.get(end) {
+            // Both numbers that `cell_of` gives, as one.
+            let cell = (u64::from(point.hash()) * cells) >> 32;
+            let Some(len) = arc.before.get_mut((cell - first) as usize) else {
+                break;
+            };
+            *len = len.wrapping_add(1);
+            end += 1;
+        }
+        arc.start = start as u32;
+        if end - start > usize::from(u8::MAX) {
+            arc.before = [0; CELLS];
+        }
     }
-    let mut last = 0;
-    for start in &mut starts {
-        last = last.max(*start);
-        *start = last;
-    }
-    starts
+    // Later, when what is written above can be read in larger pieces without waiting for it.
+    arcs.iter_mut().for_each(|arc| add_up(&mut arc.before));
+    arcs
 }
 
-/// The cell of `hash` when the circle is cut into `cells`.
-fn cell_of(hash: u32, cells: usize) -> usize {
-    ((u64::from(hash) * cells as u64) >> 32) as usize
+/// Turns counts into the sum of those before each; all of them are below 256 together.
+fn add_up(counts: &mut [u8; CELLS]) {
+    let (eights, four) = counts.as_chunks_mut();
+    let mut before = 0;
+    for eight in eights {
+        // Each byte of the product is the sum of that byte and all below it.
+        let sums = (u64::from_le_bytes(*eight) + before).wrapping_mul(0x0101_0101_0101_0101);
+        *eight = (sums << 8 | before).to_le_bytes();
+        before = sums >> 56;
+    }
+    let [mut before, ..] = before.to_le_bytes();
+    for count in four {
+        before += mem::replace(count, before);
+    }
 }
 
-/// Four and a half points a cell: the index takes 0.9 bytes a point, and one lookup in fifty
-/// needs more than its window.
-const POINTS_PER_TWO_CELLS: usize = 9;
+/// The arc and the cell in it of `hash` when the circle is cut into `arcs`.
+#[inline]
+fn cell_of(hash: u32, arcs: usize) -> (usize, usize) {
+    let scaled = u64::from(hash) * arcs as u64;
+    let within = scaled & u64::from(u32::MAX);
+    (
+        (scaled >> 32) as usize,
+        ((within * CELLS as u64) >> 32) as usize,
+    )
+}
 
-/// Eight points of eight bytes are a cache line.
-const WINDOW: usize = 8;
+/// One byte for each, beside the four of the arc's start, fills a cache line.
+const CELLS: usize = 60;
+
+/// The index takes 0.9 bytes a point.
+const POINTS_PER_ARC: usize = 72;
+
+/// One lookup in a hundred needs more.
+const WINDOW: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -252,10 +338,14 @@ mod tests {
         for start in [0, 1, 0x7fff_f000, u32::MAX - 3_999] {
             let crowded = ring(start..=start + 3_999);
             check(&crowded);
-            // All in the first, a middle or the last two of 888 cells: no window helps.
-            let cells = crowded.cells.len() - 1;
-            let occupied = cell_of(start + 3_999, cells) - cell_of(start, cells);
-            assert!(cells == 888 && occupied <= 1, "{cells} {occupied}");
+            // All in one or two cells of 55 arcs: no window helps.
+            let arcs = crowded.arcs.len();
+            let place = |hash| {
+                let (arc, cell) = cell_of(hash, arcs);
+                arc * CELLS + cell
+            };
+            let occupied = place(start + 3_999) - place(start);
+            assert!(arcs == 55 && occupied <= 1, "{arcs} {occupied}");
         }
     }
 
@@ -265,6 +355,20 @@ mod tests {
         check(&ring(
             [7, 1 << 20, 1 << 30, 3 << 30].into_iter().flat_map(crowd),
         ));
+    }
+
+    #[test]
+    fn finds_every_place_when_a_byte_just_holds_an_arc() {
+        for len in 250..=260 {
+            let crowd = |start: u32| (start..).step_by(50_001).take(len);
+            let ring = ring([5, 1 << 30, 3 << 30].into_iter().flat_map(crowd));
+            let starts: Vec<_> = ring.arcs.iter().map(|arc| arc.start as usize).collect();
+            assert!(
+                starts.contains(&len),
+                "{starts:?}: no arc with a whole crowd"
+            );
+            check(&ring);
+        }
     }
 
     #[test]

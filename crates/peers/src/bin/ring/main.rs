@@ -5,6 +5,8 @@
 //! Lookup, build, change and memory, on pools from 640 to 16 million points. All engines of a row
 //! take turns in every round, so what else the machine does hits them alike; a ratio is the median
 //! over the rounds of theirs / ours within a round. Answers are compared before anything is timed.
+//! With `GLIBC_TUNABLES=glibc.malloc.hugetlb=1` in the environment the large rings of all engines
+//! are on huge pages, where Linux has them by `madvise`.
 //! `--check` exits with 1 if a ratio is below its budget.
 
 mod answers;

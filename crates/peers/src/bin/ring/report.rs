@@ -1,6 +1,6 @@
 //! The tables, and the JSON document.
 
-use std::fs;
+use std::{env, fs};
 
 use serde_json::{Value, json};
 
@@ -16,6 +16,9 @@ pub(crate) fn table(rows: &[Row], hash: Option<Spread>) {
     if let Some(hash) = hash {
         let nanoseconds = three_digits(hash.median);
         println!("The CRC-32 of a key by crc32fast::hash, as pingora takes it: {nanoseconds} ns.");
+    }
+    if let Some(tunables) = tunables() {
+        println!("The allocator: GLIBC_TUNABLES={tunables}");
     }
     let measured = |kind| rows.iter().any(|row| row.kind == kind);
     for (kind, title) in TITLES.into_iter().filter(|&(kind, _)| measured(kind)) {
@@ -115,14 +118,24 @@ fn spread(spread: Spread) -> Value {
     })
 }
 
-/// The model of the processor and the number of cores, where the system tells.
+/// The model of the processor and the number of cores, where the system tells, and the settings of
+/// the allocator.
 fn machine() -> Value {
     let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let models = processors
         .lines()
         .filter_map(|line| line.strip_prefix("model name")?.split_once(':'))
         .map(|(_, model)| model.trim());
-    json!({ "processor": models.clone().next(), "cores": models.count() })
+    json!({
+        "processor": models.clone().next(),
+        "cores": models.count(),
+        "glibc_tunables": tunables(),
+    })
+}
+
+/// What the user has told the C library's allocator, such as to ask for huge pages.
+fn tunables() -> Option<String> {
+    env::var("GLIBC_TUNABLES").ok()
 }
 
 const TITLES: [(Kind, &str); 6] = [
