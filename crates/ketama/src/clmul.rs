@@ -30,32 +30,58 @@ impl Clmul {
         (present && !cfg!(miri)).then_some(Self(()))
     }
 
-    /// The CRC-32 of a key that has a block or more.
+    /// The CRC-32 of `key`; the shorter, the better.
     #[inline]
     #[expect(unsafe_code, reason = "a call of a function for some CPUs only")]
-    pub(crate) fn hash(self, key: &[u8]) -> Option<u32> {
-        let (first, last) = (key.first_chunk()?, key.last_chunk()?);
+    pub(crate) fn hash(self, key: &[u8]) -> u32 {
         // SAFETY: `hash` asks for nothing but its two CPU features, and is safe otherwise. There is
         // no other way to a `Clmul` than `detect`, which has found both.
-        Some(unsafe { hash(first, key, last) })
+        unsafe { hash(key) }
     }
 }
 
 type Block = [u8; 16];
 
-/// The CRC-32 of `key`, given its `first` and `last` 16 bytes.
+/// The CRC-32 of `key`.
 #[inline]
 #[target_feature(enable = "pclmulqdq,sse4.1")]
-fn hash(first: &Block, key: &[u8], last: &Block) -> u32 {
+fn hash(key: &[u8]) -> u32 {
     let head = key.len() % 16;
+    let fresh = _mm_cvtsi32_si128(FRESH[head].cast_signed());
+    let (Some(first), Some(last)) = (key.first_chunk(), key.last_chunk()) else {
+        return reduce(_mm_xor_si128(halves(halves_of(key)), fresh));
+    };
     let zeros_and_head = _mm_shuffle_epi8(load(first), load(&HEADS[head]));
-    let mut block = _mm_xor_si128(zeros_and_head, _mm_cvtsi32_si128(FRESH[head].cast_signed()));
+    let mut block = _mm_xor_si128(zeros_and_head, fresh);
     if key.len() >= 32 {
         for next in key[head..key.len() - 16].as_chunks().0 {
             block = fold(block, next);
         }
     }
     reduce(fold(block, last))
+}
+
+/// The block with zeros in front of a `key` that is shorter, as two halves.
+///
+/// The first and the last bytes may be the same ones in part: they are put where they belong.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "sixteen bytes at most")]
+fn halves_of(key: &[u8]) -> [u64; 2] {
+    let zeros = |bytes: usize| 8 * (bytes - key.len()) as u32;
+    if let (Some(first), Some(last)) = (key.first_chunk(), key.last_chunk()) {
+        let first = u64::from_le_bytes(*first).unbounded_shl(zeros(16));
+        return [first, u64::from_le_bytes(*last)];
+    }
+    if let (Some(first), Some(last)) = (key.first_chunk(), key.last_chunk()) {
+        let [first, last] = [first, last].map(|&bytes| u64::from(u32::from_le_bytes(bytes)));
+        return [0, first << zeros(8) | last << 32];
+    }
+    let (Some(&first), Some(&last)) = (key.first(), key.last()) else {
+        return [0, 0];
+    };
+    let middle = key.len() / 2;
+    let [first, last, center] = [first, last, key[middle]].map(u64::from);
+    [0, (first | center << (8 * middle)) << zeros(8) | last << 56]
 }
 
 /// A block that stands for `block` and `next` behind it: `block` times x^128, plus `next`.
@@ -87,14 +113,20 @@ fn reduce(block: __m128i) -> u32 {
 #[expect(clippy::cast_possible_truncation, reason = "the halves are asked for")]
 fn load(block: &Block) -> __m128i {
     let bits = u128::from_le_bytes(*block);
-    _mm_set_epi64x((bits >> 64) as i64, bits as i64)
+    halves([bits as u64, (bits >> 64) as u64])
+}
+
+#[inline]
+#[target_feature(enable = "sse2")]
+fn halves([front, back]: [u64; 2]) -> __m128i {
+    _mm_set_epi64x(back.cast_signed(), front.cast_signed())
 }
 
 /// A factor, in the half where it is used from memory without a move.
 #[inline]
 #[target_feature(enable = "sse2")]
 fn constant(factor: u64) -> __m128i {
-    _mm_set_epi64x(factor.cast_signed(), 0)
+    halves([0, factor])
 }
 
 /// The halves to multiply: the front one of a block, which is the lower one of the register, and

@@ -1,7 +1,8 @@
-//! CRC-32 (IEEE 802.3, as in zlib), up to eight bytes a step.
+//! CRC-32 (IEEE 802.3, as in zlib): of keys, and step by step for points.
 //!
-//! The CRC is linear: taking in some bytes is the same as taking in as many zeros from a register
-//! that differs by these bytes. What zeros do to each byte of the register is looked up.
+//! Here by tables, up to eight bytes a step. The CRC is linear: taking in some bytes is the same as
+//! taking in as many zeros from a register that differs by these bytes. What zeros do to each byte
+//! of the register is looked up.
 
 #[cfg(target_arch = "x86_64")]
 use crate::clmul::Clmul;
@@ -28,11 +29,10 @@ impl KeyCrc {
     #[inline]
     pub(crate) fn hash(&self, key: &[u8]) -> u32 {
         #[cfg(target_arch = "x86_64")]
-        if (SHORT..LONG).contains(&key.len())
+        if key.len() < LONG
             && let Some(clmul) = self.clmul
-            && let Some(crc) = clmul.hash(key)
         {
-            return crc;
+            return clmul.hash(key);
         }
         self.hash_otherwise(key)
     }
@@ -139,7 +139,9 @@ mod tests {
     #[test]
     fn each_bit_of_a_key_counts() {
         let crc = KeyCrc::new();
-        for len in [16, 17, 27, 31, 32, 33, 47, 48, 127] {
+        for len in [
+            1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 27, 31, 32, 33, 47, 48, 127,
+        ] {
             for bit in 0..8 * len {
                 let mut key = vec![0; len];
                 key[bit / 8] = 1 << (bit % 8);

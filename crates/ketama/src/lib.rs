@@ -55,7 +55,7 @@
 //!
 //! No feature changes what another call answers; each only adds names.
 //!
-//! - `std` (default): run-time detection of the CPU's carry-less multiplication for long keys.
+//! - `std` (default): run-time detection of the CPU's carry-less multiplication for the CRC of keys.
 //!   Without it the crate is `no_std` and needs `alloc`.
 //! - `v2`: [`Version`]`::V2`, pingora's layout: 6 bytes a point, any number of points per weight,
 //!   one ring for every order of the servers.

@@ -318,7 +318,10 @@ mod tests {
         for hash in hashes.iter().flat_map(around).chain([0, u32::MAX]) {
             let expected = hashes.partition_point(|&point| point < hash);
             assert_eq!(ring.lower_bound(hash), expected, "{hash} of {hashes:?}");
-            assert_eq!(ring.position(hash), expected % hashes.len(), "{hash}");
+            let position = expected % hashes.len();
+            assert_eq!(ring.position(hash), position, "{hash}");
+            let owner = ring.owner(hash).map(|node| node as usize);
+            assert_eq!(owner, Some(position), "{hash}");
         }
     }
 
