@@ -272,6 +272,7 @@ where
             request: Some(request),
             failed: Vec::new(),
             parked: Vec::new(),
+            will_wake: false,
             news: None,
             problem: None,
         })

@@ -52,9 +52,11 @@ where
     pub(super) request: Option<Req>,
     /// The backends that failed on it.
     pub(super) failed: Vec<Address>,
-    /// Services that are not ready. Each will wake the task once it is, and keeps its place in
-    /// whatever queue it has until then.
+    /// Services that are not ready. Each keeps its place in whatever queue it has.
     pub(super) parked: Vec<(Address, Made<M::Response>)>,
+    /// Whether one of them has been asked since the last look at all members, and so will wake the
+    /// task. A backend that may not be picked any more is not asked.
+    pub(super) will_wake: bool,
     /// Ends when there are other members; there once the request waits for a service.
     pub(super) news: Option<News>,
     /// How the latest attempt failed.
@@ -174,12 +176,13 @@ where
     /// To the next backend, and its service.
     fn next(&mut self) -> NextStep<M, Req> {
         let Some(lease) = self.lease() else {
+            // None can take it now. When one can, all are looked at afresh; but an answer in hand is
+            // not kept back for that.
             let has_response = matches!(self.problem, Some(Problem::Response(..)));
-            if self.parked.is_empty() || has_response {
-                return Step::End;
-            }
-            // None can take it now. When one can, all are looked at afresh.
-            return Step::Wait;
+            return match self.will_wake && !has_response {
+                true => Step::Wait,
+                false => Step::End,
+            };
         };
         let parked = lease.backend().and_then(|backend| {
             let position = |(addr, _): &(Address, _)| *addr == backend.addr;
@@ -230,6 +233,7 @@ where
             self.parked.retain(|(addr, _)| is_member(addr));
         }
         self.attempts.restart(snapshot);
+        self.will_wake = false;
         has_news
     }
 
@@ -289,6 +293,7 @@ where
             Poll::Pending => {
                 if let Some(backend) = lease.backend() {
                     self.parked.push((backend.addr.clone(), made));
+                    self.will_wake = true;
                 }
                 Step::Go(State::Next)
             }
@@ -395,6 +400,7 @@ where
     }
 
     fn end(&mut self) -> Result<H::Response, BalanceError> {
+        self.parked.clear();
         match self.problem.take() {
             Some(Problem::Response(response, lease)) => Ok(self.hold.hold(response, lease)),
             Some(Problem::Error(error)) => Err(error),

@@ -67,6 +67,26 @@ async fn a_request_that_waits_sees_who_comes_and_who_leaves() {
 }
 
 #[tokio::test]
+async fn a_request_does_not_wait_for_a_backend_that_may_not_be_picked_any_more() {
+    let list = Static::new([Backend::new(addr(1)).with_max_in_flight(1)]);
+    let pool = Arc::new(LoadBalancer::<RoundRobin>::new(list).unwrap());
+    pool.update().await.unwrap();
+    let stage = Stage::default();
+    stage.readiness(1, Does::Hangs);
+    let mut service = Balance::new(Arc::clone(&pool), stage.clone());
+    let (mut one, mut two) = (watched(service.call(())), watched(service.call(())));
+    assert!(one.poll().is_pending() && two.poll().is_pending());
+    let other = pool.select(b"").unwrap();
+    stage.readiness(1, Does::Answers);
+    match one.poll() {
+        Poll::Ready(Err(BalanceError::NoBackend)) => {}
+        other => panic!("{other:?}"),
+    }
+    drop(other);
+    assert_eq!(two.poll().map(Result::unwrap), Poll::Ready(good(1)));
+}
+
+#[tokio::test]
 async fn told_to_wait_it_waits_with_its_backend() {
     let (_, pool) = turns([1, 2]).await;
     let stage = Stage::default();
