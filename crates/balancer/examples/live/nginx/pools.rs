@@ -40,7 +40,7 @@ pub(crate) fn failing(random: &mut Random, method: Method) -> Pool {
     let count = random.between(1, 8);
     let mut pool = pool(random, method, count, keys::ipv4);
     pool.disable_some(random);
-    pool.upstream.max_fails = random.one_of(&[0, 1, 1, 2, 3, 5]);
+    pool.count_fails(random, &[0, 1, 1, 2, 3, 5]);
     if random.percent(20) {
         pool.upstream.max_tries = Some(random.between(1, 4) as usize);
     }
@@ -75,7 +75,7 @@ pub(crate) fn backup(random: &mut Random, method: Method) -> Pool {
     let count = random.between(2, 6);
     let mut pool = pool(random, method, count, keys::ipv4);
     pool.add_backups(random);
-    pool.upstream.max_fails = random.one_of(&[0, 1, 2, 3]);
+    pool.count_fails(random, &[0, 1, 2, 3]);
     let lines = pool.upstream.servers.len();
     let mut weak: Vec<_> = (0..lines)
         .filter(|&line| pool.upstream.servers[line].role == Role::Primary)
@@ -93,8 +93,11 @@ pub(crate) fn backup(random: &mut Random, method: Method) -> Pool {
 pub(crate) fn recovery(random: &mut Random) -> Pool {
     let (method, count) = (random.one_of(RECOVERING), random.between(2, 6));
     let mut pool = pool(random, method, count, keys::ipv4);
-    pool.upstream.max_fails = random.between(1, 3);
-    pool.upstream.fail_timeout = random.between(1, 2).into();
+    pool.count_fails(random, &[1, 2, 3]);
+    pool.upstream.fail_timeout = random.one_of(TIMEOUTS);
+    for server in &mut pool.upstream.servers {
+        server.fail_timeout = random.percent(30).then(|| random.one_of(TIMEOUTS));
+    }
     let weak = pool.weak(random);
     let mut refusing = vec![false; weak.len()];
     for beat in 0..BEATS {
@@ -127,7 +130,7 @@ pub(crate) fn held(random: &mut Random, method: Method) -> Pool {
     if random.percent(30) {
         let lines = pool.upstream.servers.len();
         let weak = random.some_of(lines, lines / 2);
-        pool.upstream.max_fails = random.one_of(&[0, 1, 3]);
+        pool.count_fails(random, &[0, 1, 3]);
         pool.script.extend(weak.into_iter().map(Step::Refuse));
     }
     let mut waiting = Vec::new();
@@ -188,6 +191,16 @@ fn pool(random: &mut Random, method: Method, count: u32, server: Make) -> Pool {
 }
 
 impl Pool {
+    /// Sets `max_fails`, which every other time some servers have of their own.
+    fn count_fails(&mut self, random: &mut Random, of: &[u32]) {
+        self.upstream.max_fails = random.one_of(of);
+        if random.percent(50) {
+            for server in &mut self.upstream.servers {
+                server.max_fails = random.percent(50).then(|| random.one_of(of));
+            }
+        }
+    }
+
     /// Marks some servers as down. Two are left: nginx spares a server that is the only line, and
     /// ours one that is the only one which could be picked.
     fn disable_some(&mut self, random: &mut Random) {
@@ -304,6 +317,9 @@ const RECOVERING: &[Method] = &[
 
 /// Longer than any run: nobody comes back by time alone.
 const AN_HOUR: u64 = 3600;
+
+/// Of those that come back, in seconds.
+const TIMEOUTS: &[u64] = &[1, 1, 2, 3];
 
 /// Requests between two changes.
 const RUN: usize = 20;

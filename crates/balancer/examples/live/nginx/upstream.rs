@@ -18,9 +18,9 @@ pub(crate) struct Upstream {
     pub(crate) key: Key,
     /// In configuration order.
     pub(crate) servers: Vec<Server>,
-    /// Of every server: a balancer of ours has one rule for all.
+    /// Of every server that has no other: the rule of a balancer of ours.
     pub(crate) max_fails: u32,
-    /// In seconds.
+    /// As `max_fails`, in seconds.
     pub(crate) fail_timeout: u64,
     /// `proxy_next_upstream_tries`.
     pub(crate) max_tries: Option<usize>,
@@ -37,6 +37,10 @@ pub(crate) struct Server {
     pub(crate) addresses: Vec<Address>,
     pub(crate) weight: u32,
     pub(crate) max_conns: Option<u32>,
+    /// In place of the upstream's.
+    pub(crate) max_fails: Option<u32>,
+    /// In place of the upstream's, in seconds.
+    pub(crate) fail_timeout: Option<u64>,
     pub(crate) role: Role,
 }
 
@@ -157,7 +161,8 @@ impl Upstream {
     }
 
     fn line(&self, server: &Server) -> String {
-        let (fails, seconds) = (self.max_fails, self.fail_timeout);
+        let fails = server.max_fails.unwrap_or(self.max_fails);
+        let seconds = server.fail_timeout.unwrap_or(self.fail_timeout);
         let mut line = format!("server {}", server.text);
         if server.weight != 1 {
             line += &format!(" weight={}", server.weight);
@@ -183,19 +188,21 @@ impl Server {
             addresses: vec![address],
             weight: 1,
             max_conns: None,
+            max_fails: None,
+            fail_timeout: None,
             role: Role::Primary,
         }
     }
 
     fn backend(&self, address: &Address) -> Backend {
-        let backend = Backend::new(address.clone())
+        let mut backend = Backend::new(address.clone())
             .with_weight(self.weight)
             .with_tier(u8::from(self.role == Role::Backup))
             .with_ring_name(Arc::from(self.text.as_str()));
-        match self.max_conns {
-            Some(most) => backend.with_max_in_flight(most),
-            None => backend,
-        }
+        backend.max_in_flight = self.max_conns;
+        backend.max_fails = self.max_fails;
+        backend.fail_timeout = self.fail_timeout.map(Duration::from_secs);
+        backend
     }
 }
 
@@ -277,6 +284,8 @@ mod tests {
                 },
                 Server {
                     role: Role::Backup,
+                    max_fails: Some(0),
+                    fail_timeout: Some(5),
                     ..server("[fd00::1]:80")
                 },
                 Server {
@@ -296,7 +305,7 @@ mod tests {
         let expected = "\
 upstream p1 {
     server 127.1.2.3:4000 weight=3 max_fails=2 fail_timeout=1s max_conns=2;
-    server [fd00::1]:80 max_fails=2 fail_timeout=1s backup;
+    server [fd00::1]:80 max_fails=0 fail_timeout=5s backup;
     server unix:s/a.sock max_fails=2 fail_timeout=1s down;
     hash $http_x_key consistent;
 }
@@ -309,6 +318,9 @@ upstream p1 {
             .collect();
         assert_eq!(told[0], ("127.1.2.3:4000".to_owned(), 3, 0, Some(2)));
         assert_eq!(told[1], ("[fd00::1]:80".to_owned(), 1, 1, None));
+        let own = |n: usize| (backends[n].max_fails, backends[n].fail_timeout);
+        assert_eq!(own(0), (None, None));
+        assert_eq!(own(1), (Some(0), Some(Duration::from_secs(5))));
         let down = "unix:s/a.sock".parse().unwrap();
         let admin = upstream().options().admin;
         assert!(admin.into_iter().eq([(down, Admin::Disabled)]));
