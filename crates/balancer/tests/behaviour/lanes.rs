@@ -92,9 +92,25 @@ async fn least_conn_counts_over_updates() {
     let next: Vec<_> = (0..2).map(|_| balancer.select(b"").unwrap()).collect();
     assert!(next.iter().all(|pick| number(&pick.addr) == 3));
     drop(held);
-    let status = balancer.status();
-    let counts: Vec<_> = status.backends.iter().map(|b| b.in_flight).collect();
-    assert_eq!(counts, [0, 0, 2]);
+    let counts = || {
+        let status = balancer.status();
+        let counts = status.backends.iter();
+        counts
+            .map(|b| (number(&b.addr), b.in_flight))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(counts(), [(1, 0), (2, 0), (3, 2)]);
+
+    let held = balancer.select_where(b"", |backend| backend.addr == addr(1));
+    for set in [backends([2, 3]), backends([1, 2, 3])] {
+        list.set(set);
+        balancer.update().await.unwrap();
+    }
+    assert_eq!(counts(), [(1, 1), (2, 0), (3, 2)]);
+    let other = balancer.select(b"").unwrap();
+    assert_eq!(number(&other.addr), 2, "1 is known to be busier");
+    drop((held, other));
+    assert_eq!(counts(), [(1, 0), (2, 0), (3, 2)]);
 }
 
 /// Two lanes read one after the other never see two sets of which neither follows from the other.

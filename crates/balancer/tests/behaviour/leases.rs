@@ -82,6 +82,28 @@ async fn a_selector_that_tracks_its_picks_is_told_of_each_end_once() {
 }
 
 #[tokio::test]
+async fn a_request_that_is_given_up_half_way_is_counted_back_once() {
+    let balancer = balancer(backends([1])).await;
+    let request = async {
+        let _pick = balancer.select(b"").unwrap();
+        std::future::pending::<()>().await;
+    };
+    let in_flight = || balancer.status().backends[0].in_flight;
+    {
+        let mut request = std::pin::pin!(request);
+        tokio::select! {
+            biased;
+            () = request.as_mut() => unreachable!("it waits for ever"),
+            () = tokio::task::yield_now() => {}
+        }
+        assert_eq!(in_flight(), 1);
+    }
+    assert_eq!(in_flight(), 0);
+    let picks = balancer.status().backends[0].picks;
+    assert_eq!(picks, 1, "it was a pick all the same");
+}
+
+#[tokio::test]
 async fn a_handle_sees_flips_and_updates_at_once() {
     let list = Arc::new(Static::new(backends([1, 2])));
     let balancer = Arc::new(LoadBalancer::<Turns>::new(Arc::clone(&list)).unwrap());

@@ -6,7 +6,7 @@ use balancer::selection::ketama::RingConfig;
 use balancer::selection::{Consistent, KetamaConfig};
 use balancer::{LoadBalancer, Static, UpdateError};
 
-use crate::support::{addr, backend, backends, ready};
+use crate::support::{addr, backend, backends, number, ready};
 
 #[tokio::test]
 async fn the_limit_given_once_holds_for_every_update() {
@@ -55,6 +55,28 @@ async fn the_layout_given_once_is_used_by_every_update() {
         assert!(differ > 300, "the config must be seen: {differ}");
         list.add(backend(members));
     }
+}
+
+#[tokio::test]
+async fn a_backend_that_leaves_the_middle_moves_its_own_keys_only() {
+    let list = Arc::new(Static::new(backends(1..=3)));
+    let balancer = LoadBalancer::<Consistent>::new(Arc::clone(&list)).unwrap();
+    balancer.update().await.unwrap();
+    let nodes = || -> Vec<u8> {
+        let keys = (0..3000).map(|n| format!("key-{n}"));
+        let pick = |key: String| balancer.select(key.as_bytes()).unwrap();
+        keys.map(|key| number(&pick(key).addr)).collect()
+    };
+    let before = nodes();
+    list.set(backends([3, 1]));
+    balancer.update().await.unwrap();
+    let moved = before
+        .iter()
+        .zip(nodes())
+        .filter(|(old, new)| **old != *new);
+    let old: Vec<_> = moved.map(|(old, _)| *old).collect();
+    assert!(!old.is_empty() && old.iter().all(|old| *old == 2));
+    assert_eq!(old.len(), before.iter().filter(|old| **old == 2).count());
 }
 
 #[tokio::test]

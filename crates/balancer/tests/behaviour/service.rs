@@ -10,7 +10,7 @@ use crate::support::{Answer, Script, Turns, TurnsConfig, addr, backend, backends
 use async_trait::async_trait;
 use balancer::selection::Selector;
 use balancer::{
-    Address, Backend, CheckError, Discovery, DiscoveryError, HealthCheck, InitialHealth,
+    Active, Address, Backend, CheckError, Discovery, DiscoveryError, HealthCheck, InitialHealth,
     LoadBalancer, Options, Static, TcpCheck, Thresholds,
 };
 use tokio::net::TcpListener;
@@ -261,8 +261,8 @@ async fn consecutive_results_turn_a_backend() {
         assert_eq!(ready(&balancer), expected);
     }
 
-    // A new weight is a new generation, and no new health.
-    list.add(backend(1).with_weight(9));
+    // A new weight is a new generation, and no new health; nor is another value of the user's own.
+    list.add(backend(1).with_weight(9).with_ext("eu-west"));
     until(|| balancer.generation() == 2).await;
     settle().await;
     assert_eq!(ready(&balancer), [2]);
@@ -278,6 +278,30 @@ async fn consecutive_results_turn_a_backend() {
     pass(SECOND).await;
     assert_eq!(ready(&balancer), [1, 2]);
     running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_that_is_cancelled_counts_for_nothing() {
+    let thresholds = Thresholds { rise: 1, fall: 1 };
+    let check = Arc::new(Scripted {
+        thresholds,
+        ..Scripted::default()
+    });
+    check.tell(1, Result::Hangs);
+    let list = Static::new(backends([1]));
+    let balancer = LoadBalancer::<Turns>::builder(list, TurnsConfig::default())
+        .health_check(Arc::clone(&check))
+        .options(every_second())
+        .build()
+        .unwrap();
+    let balancer = Arc::new(balancer);
+    for _ in 0..3 {
+        let running = Running::start(&balancer);
+        until(|| !check.asked().is_empty()).await;
+        running.stop().await;
+    }
+    assert_eq!(balancer.status().backends[0].active, Active::Unknown);
+    assert_eq!(ready(&balancer), [1]);
 }
 
 #[tokio::test(start_paused = true)]

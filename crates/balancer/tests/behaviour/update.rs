@@ -115,6 +115,42 @@ async fn a_selector_that_panics_leaves_the_old_one_serving() {
     assert_eq!(ready(&balancer), [1, 2, 3]);
 }
 
+/// What flips and flips back while the next set is being built is as it was.
+#[test]
+fn a_flip_and_back_during_a_build_leaves_it_in_rotation() {
+    let list = Arc::new(Static::new(backends([1, 2])));
+    let (started, starts) = std::sync::mpsc::channel();
+    let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
+    let goes_on = std::sync::Mutex::new(goes_on);
+    let balancer =
+        LoadBalancer::<dyn Selector>::from_factory(Arc::clone(&list), move |nodes, _| {
+            use balancer::selection::Build;
+            if nodes.len() == 3 {
+                started.send(()).unwrap();
+                goes_on.lock().unwrap().recv().unwrap();
+            }
+            Ok(Arc::new(Turns::build(nodes, &TurnsConfig::default())?))
+        })
+        .unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .build()
+        .unwrap();
+    runtime.block_on(balancer.update()).unwrap();
+    list.add(backend(3));
+    std::thread::scope(|scope| {
+        scope.spawn(|| runtime.block_on(balancer.update()).unwrap());
+        starts.recv().unwrap();
+        for enabled in [false, true] {
+            balancer.set_enabled(&addr(1), enabled);
+        }
+        balancer.set_enabled(&addr(2), false);
+        go_on.send(()).unwrap();
+    });
+    assert_eq!(ready(&balancer), [1, 3]);
+    assert!(picks(&balancer, 4).contains(&1));
+}
+
 #[tokio::test]
 async fn every_rebuild_uses_the_config_given_once() {
     let (config, watch) = watched(77);

@@ -258,6 +258,26 @@ async fn answer_a_only(socket: &tokio::net::UdpSocket) {
     }
 }
 
+/// A name server that hears every question and answers none.
+#[tokio::test]
+async fn nothing_is_asked_before_an_update_and_nobody_waits_for_the_answer() {
+    let socket = tokio::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
+        .await
+        .unwrap();
+    let config = config(socket.local_addr().unwrap()).family(Family::V4);
+    let dns = Dns::with_config(Question::host("pool.test.", 80), config).unwrap();
+    let balancer = LoadBalancer::<RoundRobin>::new(dns).unwrap();
+    let mut buffer = [0; 512];
+    let heard = socket.try_recv(&mut buffer).unwrap_err();
+    assert_eq!(heard.kind(), std::io::ErrorKind::WouldBlock);
+    // There is one thread: if the update held on to it, the question would be heard by nobody.
+    tokio::select! {
+        answer = balancer.update() => panic!("nobody answered: {answer:?}"),
+        question = socket.recv(&mut buffer) => assert!(question.unwrap() > 12),
+    }
+    assert!(balancer.select(b"").is_none());
+}
+
 #[test]
 fn what_is_no_name_is_refused_at_once() {
     let error = Dns::new(Question::host("a..b", 80)).unwrap_err();
