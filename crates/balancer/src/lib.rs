@@ -29,11 +29,13 @@
 //! - Retries and hedges: [`LoadBalancer::attempts`]; conditions of your own:
 //!   [`LoadBalancer::select_where`]; cheaper picks for a worker: [`LoadBalancer::handle`].
 //! - Health from checks ([`TcpCheck`], or your own [`HealthCheck`]) and from the outcomes that
-//!   [`Pick::complete`] tells ([`Passive`]); what each backend is fit for, and why, in
-//!   [`LoadBalancer::status`] and as [`Event`]s.
+//!   [`Pick::complete`] tells ([`Passive`]); every flip, and why, as an [`Event`].
 //! - Backups ([`Backend::tier`]), limits ([`Backend::max_in_flight`]), [`SlowStart`],
 //!   [`Options::panic_threshold`], and [`LoadBalancer::drain`].
-//! - Several selectors over the same members: [`LoadBalancer::lane`].
+//! - Several selectors over the same members: [`LoadBalancer::lane`]; several balancers over the same
+//!   backends: [`SharedHealth`].
+//! - For operators: [`LoadBalancer::status`], events of the crate `tracing`, and with the feature
+//!   `metrics` `Builder::metrics`; all names are in `docs/observability.md`.
 //! - The balancer as a tower service, with the feature `tower`: `tower::Balance`.
 //! - A whole pool from a TOML or JSON file, with the feature `serde`: `PoolConfig`.
 //!
@@ -160,3 +162,9 @@ pub struct Configuration;
 #[doc = include_str!("../../../docs/migrating-from-nginx.md")]
 #[derive(Debug)]
 pub struct MigratingFromNginx;
+
+/// The example of its page.
+#[cfg(all(doctest, feature = "metrics"))]
+#[doc = include_str!("../../../docs/observability.md")]
+#[derive(Debug)]
+pub struct Observability;

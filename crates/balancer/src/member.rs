@@ -51,6 +51,8 @@ pub(crate) struct Member {
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) pool: PoolId,
+    /// Which publication of that balancer it is of.
+    pub(crate) round: u64,
     pub(crate) seat: Seat,
     /// What of it is in that balancer's tally.
     pub(crate) tallied: Share,
@@ -70,9 +72,9 @@ impl Member {
         self.places.iter().any(|place| place.pool == pool)
     }
 
-    /// Takes away its seat in this balancer, and its checks.
-    pub(crate) fn leave(&mut self, pool: PoolId) -> Option<Place> {
-        let index = self.places.iter().position(|place| place.pool == pool)?;
+    /// Takes away its place that is so, if there is one.
+    pub(crate) fn leave(&mut self, is_it: impl Fn(&Place) -> bool) -> Option<Place> {
+        let index = self.places.iter().position(is_it)?;
         Some(self.places.swap_remove(index))
     }
 

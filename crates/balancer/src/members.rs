@@ -146,12 +146,7 @@ impl Members {
 
     /// Seats these in place of all that this balancer had before. Health comes along by identity.
     pub(crate) fn seat(&mut self, pool: PoolId, seats: Vec<Seat>, now: Duration) -> Left {
-        let mut before = BTreeMap::new();
-        for (identity, member) in &mut self.seated {
-            if let Some(place) = member.leave(pool) {
-                before.insert(identity.clone(), place);
-            }
-        }
+        let round = self.next_id();
         // Whoever is there at the start does not join a pool that already serves.
         let joins = self
             .parties
@@ -159,10 +154,15 @@ impl Members {
             .is_some_and(|party| party.has_served);
         let serves = !seats.is_empty();
         for seat in seats {
-            before.remove(&seat.state.identity);
-            self.take_seat(pool, seat, joins, now);
+            let place = Place {
+                pool,
+                round,
+                seat,
+                tallied: Share::default(),
+            };
+            self.take_place(place, joins, now);
         }
-        let left = self.retire(pool, before);
+        let left = self.retire(pool, round);
         if let Some(party) = self.parties.get_mut(&pool) {
             party.tally = Tally::default();
             party.has_served = serves;
@@ -271,56 +271,55 @@ impl Members {
         }
     }
 
-    fn take_seat(&mut self, pool: PoolId, seat: Seat, joins: bool, now: Duration) {
-        let identity = seat.state.identity.clone();
+    fn take_place(&mut self, place: Place, joins: bool, now: Duration) {
+        let identity = &place.seat.state.identity;
+        if let Some(member) = self.seated.get_mut(identity) {
+            member.leave(|before| before.pool == place.pool);
+            member.places.push(place);
+            return;
+        }
+        let mut health = Health::new(self.policy.initial);
+        let party = self.parties.get(&place.pool);
+        if let Some(&admin) = party.and_then(|party| party.own.admin.get(identity)) {
+            health.admin = admin;
+        }
         let ramps = joins && self.policy.slow_start.is_some();
-        if !self.seated.contains_key(&identity) {
-            let mut health = Health::new(self.policy.initial);
-            let party = self.parties.get(&pool);
-            if let Some(&admin) = party.and_then(|party| party.own.admin.get(&identity)) {
-                health.admin = admin;
-            }
-            let member = Member {
-                state: Arc::clone(&seat.state),
-                places: Vec::new(),
-                health,
-                stint: self.next_id(),
-                ramp_from: ramps.then_some(now),
-                since: now,
-                why: None,
-                prober: None,
-                due: None,
-            };
-            self.seated.insert(identity.clone(), member);
-        }
-        if let Some(member) = self.seated.get_mut(&identity) {
-            member.places.push(Place {
-                pool,
-                seat,
-                tallied: Share::default(),
-            });
-            member.schedule(&mut self.dues, &self.policy);
-        }
+        let mut member = Member {
+            state: Arc::clone(&place.seat.state),
+            places: Vec::new(),
+            health,
+            stint: self.next_id(),
+            ramp_from: ramps.then_some(now),
+            since: now,
+            why: None,
+            prober: None,
+            due: None,
+        };
+        member.schedule(&mut self.dues, &self.policy);
+        let identity = identity.clone();
+        member.places.push(place);
+        self.seated.insert(identity, member);
     }
 
-    /// Lets go of those that had a place in this balancer, and of their health if they have none
-    /// in any other.
-    fn retire(&mut self, pool: PoolId, removed: BTreeMap<Identity, Place>) -> Left {
+    /// Lets go of those that have a place in this balancer of an earlier round, and of their health
+    /// if they have none in any other.
+    fn retire(&mut self, pool: PoolId, round: u64) -> Left {
         let mut left = Left::default();
-        for (identity, place) in removed {
-            left.stays.extend(place.seat.stay);
-            let Some(member) = self.seated.get_mut(&identity) else {
-                continue;
+        let (known, dues) = (&mut self.known, &mut self.dues);
+        self.seated.retain(|identity, member| {
+            let is_over = |place: &Place| place.pool == pool && place.round != round;
+            let Some(place) = member.leave(is_over) else {
+                return true;
             };
+            left.stays.extend(place.seat.stay);
             member.prober.take_if(|prober| *prober == pool);
             if member.places.is_empty() {
-                member.set_due(None, &mut self.dues);
-                self.known
-                    .insert(identity.clone(), Arc::downgrade(&member.state));
+                member.set_due(None, dues);
+                known.insert(identity.clone(), Arc::downgrade(&member.state));
                 left.states.push(Arc::clone(&member.state));
-                self.seated.remove(&identity);
             }
-        }
+            !member.places.is_empty()
+        });
         let seated = &self.seated;
         self.known
             .retain(|identity, state| state.strong_count() > 0 && !seated.contains_key(identity));

@@ -269,7 +269,11 @@ fn what_leaves_one_is_closed_to_that_one_only() {
                 None => assert!(published.load(SeqCst), "it would find nobody else"),
             }
         });
-        let publish = || published.store(true, SeqCst);
+        let publish = || {
+            // Whatever was closed too early is seen here.
+            thread::yield_now();
+            published.store(true, SeqCst);
+        };
         one.board.seat(one.id, Vec::new(), publish);
         assert!(claim(&left).is_none());
         drop(claim(&stays).expect("a member there"));
