@@ -6,20 +6,22 @@ use crate::document::Document;
 use crate::features::Pairs;
 use crate::process::{Cargo, Failure, install};
 use crate::test::{Features, Runner};
-use crate::{compat, features, fuzz, live, test, tidy};
+use crate::{bench, compat, features, fuzz, live, test, tidy};
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<(), Failure> {
-    use lexopt::Arg::Value;
-    let mut chosen = Vec::new();
+    use lexopt::Arg::{Long, Value};
+    let (mut chosen, mut peers) = (Vec::new(), None);
     while let Some(argument) = arguments.next()? {
         match argument {
             Value(name) => chosen.push(step(&name.to_string_lossy())?),
+            Long("peers") => peers = Some(&PEERS),
             _ => return Err(argument.unexpected().into()),
         }
     }
     if chosen.is_empty() {
         chosen.extend(STEPS);
     }
+    chosen.extend(peers);
     let results: Vec<_> = chosen.into_iter().map(timed).collect();
     print!("{}", table(&results));
     if results.iter().all(|result| result.passed) {
@@ -41,8 +43,10 @@ struct Timed {
 }
 
 fn step(name: &str) -> Result<&'static Step, Failure> {
-    STEPS.iter().find(|step| step.name == name).ok_or_else(|| {
-        let names: Vec<_> = STEPS.iter().map(|step| step.name).collect();
+    let mut steps = STEPS.iter().chain([&PEERS]);
+    steps.find(|step| step.name == name).ok_or_else(|| {
+        let steps = STEPS.iter().chain([&PEERS]);
+        let names: Vec<_> = steps.map(|step| step.name).collect();
         Failure::Message(format!("no step {name:?}; there are {}", names.join(", ")))
     })
 }
@@ -135,6 +139,12 @@ fn models() -> Result<(), Failure> {
     .variable("RUSTFLAGS", "--cfg loom_models")
     .run()
 }
+
+/// Only with `--peers`: minutes of other crates, and it needs cmake.
+const PEERS: Step = Step {
+    name: "peers",
+    run: bench::check_peers,
+};
 
 /// The cheap ones first.
 const STEPS: &[Step] = &[

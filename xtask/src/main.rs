@@ -88,8 +88,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        flags: "ring [--json FILE] [--check] [--only PART] [--pool NAME]",
-        about: "against other crates; --check fails below the performance budget",
+        flags: "[ring|selection|balancer|spread|all|plots] [--check] [--json FILE] [--plots]",
+        about: "against other crates; --check fails below the performance budget, --plots draws",
         run: bench::run,
     },
     Command {
@@ -118,8 +118,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "ci",
-        flags: "[STEP ...]",
-        about: "everything that a change must pass, with times",
+        flags: "[STEP ...] [--peers]",
+        about: "everything that a change must pass, with times; --peers adds crates/peers",
         run: ci::run,
     },
 ];

@@ -3,7 +3,7 @@
 //! - no file over 500 lines and no function over 60, tests not counted;
 //! - the imports and dependencies that `imports.rs` and `lock.rs` forbid;
 //! - every folder of `test-data` has a README, and all of it stays under 8 MiB;
-//! - every test that a document names exists.
+//! - what the documents show and name is there: examples are doc tests, tests and commands exist.
 
 mod data;
 mod docs;

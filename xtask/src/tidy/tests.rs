@@ -273,3 +273,34 @@ fn temporary(name: &str) -> PathBuf {
     fs::create_dir_all(&folder).unwrap();
     folder
 }
+
+/// A workspace of one crate, whose doc tests include one of two pages.
+#[test]
+fn an_example_that_nobody_compiles_is_caught() {
+    let folder = temporary("tidy-examples");
+    let path = |name: &str| folder.join(name);
+    fs::create_dir_all(path("docs")).unwrap();
+    fs::create_dir_all(path("crates/x/src")).unwrap();
+    let included = "#[doc = include_str!(\"../../../docs/tested.md\")]\nstruct Tested;\n";
+    fs::write(path("crates/x/src/lib.rs"), included).unwrap();
+    let page =
+        "# Page\n\n```rust,no_run\nlet a = 1;\n```\n\n  ```rust\n  ```\n```toml\na = 1\n```\n";
+    fs::write(path("docs/tested.md"), page).unwrap();
+    fs::write(path("docs/untested.md"), page).unwrap();
+    // rustdoc takes a block without a language for Rust.
+    let others =
+        "```\na\n```\n`cargo xtask help` lists `cargo xtask ci fuzz`, not `cargo xtask frob`.\n";
+    fs::write(path("README.md"), others).unwrap();
+    let violations = docs::violations(&folder).unwrap();
+    let untested = "an example in Rust, on a page that no lib.rs includes in its doc tests";
+    assert_eq!(
+        violations,
+        [
+            "README.md:1: a block of code without a language".to_owned(),
+            "README.md:4: no command `cargo xtask frob`".to_owned(),
+            format!("docs/untested.md:3: {untested}"),
+            format!("docs/untested.md:7: {untested}"),
+        ]
+    );
+    fs::remove_dir_all(folder).unwrap();
+}

@@ -1,6 +1,6 @@
 //! A pick of every algorithm against other crates, in one process: `cargo xtask bench selection`.
 //!
-//! `cargo run --release --bin selection -- [NAME...]`
+//! `cargo run --release --bin selection -- [NAME...] [--json FILE] [--check]`
 //!
 //! From 4 to 10,000 nodes of weights 1 to 5, with all of them up and with every second. The engines
 //! of a row take turns in every round, so what else the machine does hits them alike; the figures
@@ -11,11 +11,15 @@
 //! nothing of readiness; its candidates are taken until one is up by the same bits, without the
 //! `HashSet` that its `LoadBalancer` adds. tower's balancer is polled until it is ready and called,
 //! with services that answer at once; it has no weights and no keys.
+//!
+//! `--check` exits with 1 if an algorithm grows with the number of nodes that should not.
 
 mod others;
 mod ours;
+mod report;
 
 use std::hint::black_box;
+use std::process::ExitCode;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -28,25 +32,87 @@ struct Engine {
     make: fn(u32, u32) -> Option<Pick>,
 }
 
+/// One line of the table.
+struct Line {
+    algorithm: &'static str,
+    up: &'static str,
+    engine: &'static str,
+    /// By size: the nanoseconds, and how many times ours they are.
+    cells: [Option<(f64, f64)>; SIZES.len()],
+}
+
 /// The nodes of a row: their number, and every how manieth is up.
 const UP: [(&str, u32); 2] = [("all", 1), ("half", 2)];
 const SIZES: [u32; 4] = [4, 100, 1_000, 10_000];
 const ROUNDS: usize = 15;
 
-fn main() {
-    let wanted: Vec<_> = std::env::args().skip(1).collect();
+fn main() -> ExitCode {
+    match run(std::env::args().skip(1)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("selection: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Returns whether all is within the budget, or nobody asked.
+fn run(arguments: impl Iterator<Item = String>) -> Result<bool, Box<dyn std::error::Error>> {
+    let arguments = Arguments::parse(arguments)?;
     let sizes = SIZES.map(|n| format!("{n:>10}")).concat();
     println!("{:<44}{sizes}   4 to 1,000", "ns a pick (theirs / ours)");
+    let mut lines = Vec::new();
     for (algorithm, engines) in rows() {
-        if !wanted.is_empty() && !wanted.iter().any(|name| algorithm.contains(name.as_str())) {
+        if !arguments.wants(algorithm) {
             continue;
         }
         for (up, step) in UP {
             let columns = SIZES.map(|len| column(&engines, len, step));
             for (index, engine) in engines.iter().enumerate() {
-                print_row(&format!("{algorithm} {up}"), engine.name, &columns, index);
+                let line = Line {
+                    algorithm,
+                    up,
+                    engine: engine.name,
+                    cells: columns.each_ref().map(|column| column[index]),
+                };
+                report::print(&line);
+                lines.push(line);
             }
         }
+    }
+    let kept = report::budget(&lines);
+    if let Some(file) = arguments.json {
+        std::fs::write(file, report::json(&lines)?)?;
+    }
+    Ok(!arguments.check || kept)
+}
+
+#[derive(Default)]
+struct Arguments {
+    /// Parts of the names of the algorithms to time; all of them if there are none.
+    names: Vec<String>,
+    json: Option<String>,
+    check: bool,
+}
+
+impl Arguments {
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut parsed = Self::default();
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--json" => parsed.json = Some(arguments.next().ok_or("--json needs a value")?),
+                "--check" => parsed.check = true,
+                flag if flag.starts_with('-') => return Err(format!("no argument {flag:?}")),
+                _ => parsed.names.push(argument),
+            }
+        }
+        Ok(parsed)
+    }
+
+    fn wants(&self, algorithm: &str) -> bool {
+        let names = &self.names;
+        names.is_empty() || names.iter().any(|name| algorithm.contains(name.as_str()))
     }
 }
 
@@ -126,17 +192,4 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<_> = values.collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
-}
-
-fn print_row(row: &str, engine: &str, columns: &[Vec<Option<(f64, f64)>>; 4], index: usize) {
-    let cells = columns.each_ref().map(|column| match column[index] {
-        Some((nanos, _)) if index == 0 => format!("{nanos:>10.1}"),
-        Some((nanos, ratio)) => format!("{:>10}", format!("{nanos:.0} x{ratio:.1}")),
-        None => format!("{:>10}", "-"),
-    });
-    let growth = match (columns[0][index], columns[2][index]) {
-        (Some((few, _)), Some((many, _))) => format!("x{:.1}", many / few),
-        _ => String::new(),
-    };
-    println!("{row:<26}{engine:<18}{}   {growth:>10}", cells.concat());
 }
