@@ -63,6 +63,9 @@ impl Page {
                         "an example in Rust, on a page that no lib.rs includes in its doc tests";
                     violations.push((number, what.to_owned()));
                 }
+                if is_inside && language.split(',').any(|word| word == "ignore") {
+                    violations.push((number, "an example that is not compiled".to_owned()));
+                }
             }
             for command in commands_named(line) {
                 if !crate::COMMANDS.iter().any(|known| known.name == command) {

@@ -285,7 +285,11 @@ fn an_example_that_nobody_compiles_is_caught() {
     fs::write(path("crates/x/src/lib.rs"), included).unwrap();
     let page =
         "# Page\n\n```rust,no_run\nlet a = 1;\n```\n\n  ```rust\n  ```\n```toml\na = 1\n```\n";
-    fs::write(path("docs/tested.md"), page).unwrap();
+    fs::write(
+        path("docs/tested.md"),
+        format!("{page}```rust,ignore\n```\n"),
+    )
+    .unwrap();
     fs::write(path("docs/untested.md"), page).unwrap();
     // rustdoc takes a block without a language for Rust.
     let others =
@@ -298,6 +302,7 @@ fn an_example_that_nobody_compiles_is_caught() {
         [
             "README.md:1: a block of code without a language".to_owned(),
             "README.md:4: no command `cargo xtask frob`".to_owned(),
+            "docs/tested.md:12: an example that is not compiled".to_owned(),
             format!("docs/untested.md:3: {untested}"),
             format!("docs/untested.md:7: {untested}"),
         ]
