@@ -20,7 +20,14 @@ pub struct Input {
     max_points: Option<u16>,
     pool: Vec<Server>,
     steps: Vec<Step>,
-    keys: Vec<[u8; 5]>,
+    keys: Vec<Key>,
+}
+
+/// Some bytes, over and over, up to a length: how a key is hashed depends on that.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+struct Key {
+    bytes: [u8; 5],
+    len: u8,
 }
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
@@ -77,6 +84,9 @@ pub fn run(input: Input) {
         }
     }
     if let Rule::Version(config) = &rule {
+        for key in input.keys.iter().map(Key::whole) {
+            assert_eq!(ring.hash(&key), naive::crc32(&key));
+        }
         let moves = before.0.diff(&ring);
         let moves = moves.iter().map(|step| ((step.from, step.to), step.length));
         let [old, new] = [&before.1, &list].map(|list| model(list, config.version));
@@ -186,7 +196,7 @@ impl Rule {
     }
 }
 
-fn check(ring: &Continuum, list: &[Bucket], points: &[(u32, usize)], keys: &[[u8; 5]]) {
+fn check(ring: &Continuum, list: &[Bucket], points: &[(u32, usize)], keys: &[Key]) {
     assert_eq!(ring.buckets(), list);
     assert!(ring.points().eq(points.iter().copied()));
     assert_eq!(ring.shares(), shares(points, list.len()));
@@ -199,7 +209,8 @@ fn check(ring: &Continuum, list: &[Bucket], points: &[(u32, usize)], keys: &[[u8
         let owner = walk(points, place).next().map(|node| &list[node]);
         assert_eq!(ring.node_for_hash(place), owner, "{place}");
     }
-    for key in keys.iter().take(MOST) {
+    for key in keys.iter().take(MOST).map(Key::whole) {
+        let key = &key[..];
         let walk: Vec<_> = walk(points, ring.hash(key)).collect();
         assert_eq!(ring.node_idx(key), walk.first().copied());
         assert!(
@@ -238,6 +249,13 @@ fn shares(points: &[(u32, usize)], nodes: usize) -> Vec<u64> {
         shares[node] += Continuum::CIRCLE - start;
     }
     shares
+}
+
+impl Key {
+    fn whole(&self) -> Vec<u8> {
+        let bytes = self.bytes.iter().copied().cycle();
+        bytes.take(self.len.into()).collect()
+    }
 }
 
 fn model(list: &[Bucket], version: Version) -> BTreeMap<u32, usize> {

@@ -1,8 +1,8 @@
 //! `cargo xtask fuzz [--seconds N] [TARGET ...]`: the fuzz targets, each for a while.
 //!
 //! They run under libFuzzer, by cargo-fuzz. Without a sanitizer that needs nothing but the pinned
-//! toolchain, and there is little for one to find in crates without `unsafe`; every check that the
-//! compiler makes at run time is on.
+//! toolchain, and there is little for one to find where all `unsafe` is one call; every check that
+//! the compiler makes at run time is on.
 //!
 //! What a run finds goes to a folder below `target`, where the next one goes on; with `--keep` the
 //! best of it becomes the corpus in the repository, `fuzz/corpus`. `cargo xtask ci fuzz` replays

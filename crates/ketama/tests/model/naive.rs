@@ -67,7 +67,7 @@ pub(crate) fn diff<'a>(
     moved
 }
 
-fn crc32(bytes: &[u8]) -> u32 {
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| {
             (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg())
