@@ -164,3 +164,49 @@ import_nginx [OPTIONS] FILE
   --upstream NAME  only this one
   --write FOLDER   into FOLDER/NAME.toml, instead of printing them
   --resolve        look up the names of servers now, as nginx does when it starts";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(line: &str) -> Result<Args, lexopt::Error> {
+        Args::parse(lexopt::Parser::from_args(line.split_whitespace()))
+    }
+
+    #[test]
+    fn arguments_are_read() {
+        let read = args("--upstream a nginx.conf --write out --resolve").expect("all there are");
+        assert_eq!(read.path, Some("nginx.conf".into()));
+        assert_eq!(
+            (read.only.as_deref(), read.folder),
+            (Some("a"), Some("out".into()))
+        );
+        assert_eq!(read.names, Names::Resolve);
+        assert_eq!(
+            args("-").expect("the standard input").path,
+            Some("-".into())
+        );
+        assert_eq!(args("--help").expect("help").path, None);
+        for wrong in ["", "a b", "--upstream", "--color a"] {
+            assert!(args(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn pools_are_written_into_a_folder() {
+        let folder = std::env::temp_dir().join(format!("import-nginx-{}", std::process::id()));
+        let args = Args {
+            folder: Some(folder.join("pools")),
+            ..Args::default()
+        };
+        let upstreams = nginx::parse("upstream a/b { server 10.0.0.1; } upstream c { }");
+        let upstreams = upstreams.expect("nginx's grammar");
+        let written = upstreams
+            .iter()
+            .map(|u| import(&args, &Files::default(), u));
+        assert_eq!(written.collect::<Vec<_>>(), [true, false]);
+        let text = fs::read_to_string(folder.join("pools/a_b.toml")).expect("the pool");
+        assert!(text.starts_with("# upstream a/b\n"), "{text}");
+        fs::remove_dir_all(folder).expect("the folder");
+    }
+}

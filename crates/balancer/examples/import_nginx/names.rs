@@ -40,3 +40,31 @@ pub(crate) fn resolve(upstream: &mut Upstream) {
     }
     upstream.servers = servers;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nginx;
+
+    /// A literal is a name that needs nobody to be asked, and a zero byte is in none.
+    #[test]
+    fn names_become_addresses_and_keep_their_text() {
+        let text = "upstream u { server a:81 weight=3; server b:82; server c:83 resolve; }";
+        let mut upstream = nginx::parse(text).expect("nginx's grammar").remove(0);
+        for (server, literal) in upstream.servers.iter_mut().zip(["127.0.0.1", "\0", "c"]) {
+            if let Target::Host { name, .. } = &mut server.target {
+                literal.clone_into(name);
+            }
+        }
+        resolve(&mut upstream);
+        let [resolved, later] = upstream.servers.as_slice() else {
+            panic!("{:?}", upstream.servers);
+        };
+        let expected = Target::Inet(([127, 0, 0, 1], 81).into());
+        assert_eq!(resolved.target, expected);
+        assert_eq!((resolved.text.as_str(), resolved.weight), ("a:81", 3));
+        assert!(later.resolve.is_some());
+        assert_eq!(upstream.refusals.len(), 1);
+        assert!(upstream.refusals[0].to_string().starts_with("1:36: b:82: "));
+    }
+}

@@ -39,7 +39,7 @@ impl Builder<dyn Selector> {
         let options = config.options();
         let check = config.health.active.as_ref().map(ActiveConfig::check);
         let algorithm = config.algorithm.clone();
-        let mut builder = Self::from_factory(config.discovery()?, move |nodes, previous| {
+        let mut builder = Self::from_factory(config.sources()?, move |nodes, previous| {
             select(&algorithm, nodes, previous).map(Arc::from)
         })
         .options(options);
@@ -127,7 +127,8 @@ impl PoolConfig {
         Ok(())
     }
 
-    fn discovery(self) -> Result<Arc<dyn Discovery>, ConfigError> {
+    /// All sources as one.
+    fn sources(self) -> Result<Arc<dyn Discovery>, ConfigError> {
         let mut parts: Vec<Box<dyn Discovery>> = Vec::new();
         if !self.backends.is_empty() {
             parts.push(Box::new(Static::new(self.backends)));
