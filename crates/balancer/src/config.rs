@@ -132,7 +132,7 @@ pub struct PoolConfig {
     /// [`Options::panic_threshold`]. Default: 0.
     #[serde(deserialize_with = "percent")]
     pub panic_threshold: u8,
-    /// Backends that are always members, before those of [`discovery`](Self::discovery).
+    /// Backends that are always members, before those of [`discovery`](field@Self::discovery).
     pub backends: Vec<Backend>,
     /// Where further backends are found. All sources together are the pool; an answer that one of
     /// them cannot give is an answer that none gives, and the last good set serves on.

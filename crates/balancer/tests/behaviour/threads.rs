@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use crate::support::{Turns, addr, backend, backends, number};
-use balancer::{LoadBalancer, Static};
+use crate::support::{Turns, TurnsConfig, addr, backend, backends, number};
+use balancer::{LoadBalancer, Options, SharedHealth, Static};
 
 /// Backend 1 is always a member and ready; one of 2 to 4 at a time comes and goes, and another is
 /// switched off and on.
@@ -93,4 +93,48 @@ fn the_last_switch_wins() {
         let picked = (0..4).any(|_| balancer.select(b"").unwrap().addr == addr(1));
         assert_eq!(picked, enabled, "round {round}");
     }
+}
+
+/// The same across two balancers that share the health of their backends, while both of them
+/// publish and one of them drops the backend and takes it up again.
+#[test]
+fn the_last_switch_wins_in_all_who_share_it() {
+    let health = SharedHealth::new(&Options::default());
+    let sharing = || {
+        let list = Arc::new(Static::new(backends([1, 2])));
+        let builder = LoadBalancer::<Turns>::builder(Arc::clone(&list), TurnsConfig::default());
+        (list, builder.shared_health(&health).build().unwrap())
+    };
+    let ((these, one), (those, other)) = (sharing(), sharing());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .build()
+        .unwrap();
+    runtime.block_on(one.update()).unwrap();
+    runtime.block_on(other.update()).unwrap();
+    for round in 0..300u32 {
+        let enabled = round % 2 == 0;
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                these.add(backend(2).with_weight(1 + round));
+                runtime.block_on(one.update()).unwrap();
+            });
+            scope.spawn(|| {
+                for set in [backends([2]), backends([1, 2])] {
+                    those.set(set);
+                    runtime.block_on(other.update()).unwrap();
+                }
+            });
+            scope.spawn(|| {
+                assert!(one.set_enabled(&addr(1), !enabled));
+                assert!(one.set_enabled(&addr(1), enabled));
+            });
+        });
+        for balancer in [&one, &other] {
+            let picked = (0..4).any(|_| balancer.select(b"").unwrap().addr == addr(1));
+            assert_eq!(picked, enabled, "round {round}");
+        }
+    }
+    let backends = one.status().backends;
+    assert!(backends.iter().all(|backend| backend.in_flight == 0));
 }
