@@ -117,8 +117,8 @@ where
 #[non_exhaustive]
 pub enum Unready {
     /// It goes to the next backend whose service is ready, or else to the first that becomes so, of
-    /// those that are members by then; it is in flight on none until then. A backend that is passed
-    /// over has not failed.
+    /// those that are members by then; it is in flight on none until then, and waits for none that
+    /// may not be picked any more. A backend that is passed over has not failed.
     #[default]
     PassOver,
     /// It waits, and is in flight on its backend meanwhile. For keys that had better stay where they
