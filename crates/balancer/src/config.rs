@@ -15,7 +15,7 @@ use selection::{Algorithm, SmoothConfig};
 use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize};
 
-pub use self::error::ParseError;
+pub use self::error::{ParseError, WriteError};
 pub use self::health::ActiveConfig;
 pub use self::health::HealthConfig;
 #[cfg(feature = "http")]
@@ -212,9 +212,9 @@ impl PoolConfig {
     ///
     /// # Errors
     ///
-    /// If it holds what cannot be written, such as a path that is not UTF-8.
-    pub fn to_toml(&self) -> Result<String, ParseError> {
-        toml::to_string_pretty(self).map_err(|error| ParseError::unwritable(&error))
+    /// [`WriteError`] if it holds what cannot be written, such as a path that is not UTF-8.
+    pub fn to_toml(&self) -> Result<String, WriteError> {
+        toml::to_string_pretty(self).map_err(|error| WriteError::new(&error))
     }
 
     /// Writes JSON, which [`from_json`](Self::from_json) reads back.
@@ -222,8 +222,8 @@ impl PoolConfig {
     /// # Errors
     ///
     /// As [`to_toml`](Self::to_toml).
-    pub fn to_json(&self) -> Result<String, ParseError> {
-        serde_json::to_string_pretty(self).map_err(|error| ParseError::unwritable(&error))
+    pub fn to_json(&self) -> Result<String, WriteError> {
+        serde_json::to_string_pretty(self).map_err(|error| WriteError::new(&error))
     }
 
     fn read(read: Result<Self, schema::Fault>) -> Result<Self, ParseError> {

@@ -1,4 +1,4 @@
-//! Why a text is no pool.
+//! Why a text is no pool, and why a pool is no text.
 
 use std::error::Error;
 use std::fmt;
@@ -19,17 +19,6 @@ pub struct ParseError {
     pub key: String,
     /// What is wrong.
     pub message: String,
-}
-
-impl ParseError {
-    pub(super) fn unwritable(cause: &dyn fmt::Display) -> Self {
-        Self {
-            line: None,
-            column: None,
-            key: String::new(),
-            message: cause.to_string(),
-        }
-    }
 }
 
 impl From<Fault> for ParseError {
@@ -80,3 +69,25 @@ impl fmt::Display for ParseError {
 }
 
 impl Error for ParseError {}
+
+/// Why a pool cannot be written: it holds what no text can, such as a path that is not UTF-8.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteError {
+    message: String,
+}
+
+impl WriteError {
+    pub(super) fn new(cause: &dyn fmt::Display) -> Self {
+        Self {
+            message: cause.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for WriteError {}

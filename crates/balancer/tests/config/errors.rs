@@ -1,6 +1,8 @@
 //! What is refused, with the path to the key, the value and the limit.
 
 use balancer::selection::Selector;
+#[cfg(unix)]
+use balancer::{Address, Backend};
 use balancer::{ConfigError, LoadBalancer, PoolConfig};
 
 use crate::support::fault;
@@ -431,4 +433,19 @@ fn a_point_multiple_asks_for_its_feature() {
         "algorithm.point_multiple",
         &["needs the Cargo feature `v2`"],
     )]);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_cannot_be_written_is_said() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let path = OsStr::from_bytes(b"/run/\xfe").to_owned();
+    let mut config = PoolConfig::default();
+    config.backends = vec![Backend::new(Address::Unix(path.into()))];
+    for error in [config.to_toml(), config.to_json()] {
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(r#""/run/\xFE" is not UTF-8"#), "{error}");
+    }
 }

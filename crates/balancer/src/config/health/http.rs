@@ -87,19 +87,12 @@ impl HttpConfig {
 #[expect(clippy::exhaustive_structs, reason = "a range is all it is")]
 pub struct StatusRange(pub RangeInclusive<u16>);
 
-impl FromStr for StatusRange {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
+impl StatusRange {
+    fn parse(text: &str) -> Option<Self> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         let status = |text: &str| text.parse().ok().filter(|status| STATUSES.contains(status));
-        let (Some(first), Some(last)) = (status(first), status(last)) else {
-            return Err(());
-        };
-        if first > last {
-            return Err(());
-        }
-        Ok(Self(first..=last))
+        let (first, last) = (status(first)?, status(last)?);
+        (first <= last).then_some(Self(first..=last))
     }
 }
 
@@ -142,8 +135,7 @@ impl Visitor<'_> for NumberOrRange {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<StatusRange, E> {
-        text.parse()
-            .map_err(|()| E::invalid_value(Unexpected::Str(text), &self))
+        StatusRange::parse(text).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
     }
 }
 
