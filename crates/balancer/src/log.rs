@@ -109,6 +109,18 @@ pub(crate) fn follower_panicked(message: &str) {
     );
 }
 
+/// The recorder of metrics fell over.
+#[cfg(any(test, feature = "metrics"))]
+pub(crate) fn recorder_panicked(pool: &str, message: &str) {
+    error!(
+        name: "recorder_panicked",
+        target: UPDATE,
+        pool,
+        error = message,
+        "the recorder of metrics panicked",
+    );
+}
+
 /// The service has found another set.
 pub(crate) fn members_changed(pool: &str, update: &Update) {
     info!(

@@ -7,7 +7,7 @@
 
 mod names;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,12 +18,13 @@ use self::names::{
     AGE, ALL, BACKENDS, FAILURES, FLIPS, GENERATION, IN_FLIGHT, LATENCY, MOVED, Metric, PANICKING,
     PICKS, READY, STATE, UPDATE_DURATION, UPDATES, count, record, set,
 };
+use crate::contain::contain_now;
 use crate::snapshot::Entry;
 use crate::state::State;
 use crate::update::Times;
 use crate::{
-    BackendStatus, Cause, Condition, ConfigError, Flips, LoadBalancer, Status, Update, UpdateError,
-    UpdateResult,
+    BackendStatus, Cause, Condition, ConfigError, LoadBalancer, Status, Update, UpdateError,
+    UpdateResult, log,
 };
 
 /// That a balancer is recorded, and how: see [`Builder::metrics`](crate::Builder::metrics).
@@ -93,7 +94,7 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
             let mut published = meter.lock();
             let snapshot = self.snapshot.load_full();
             let status = self.status_of(&snapshot);
-            meter.publish(&mut published, &status, snapshot.entries());
+            meter.contain(|| meter.publish(&mut published, &status, snapshot.entries()));
         }
     }
 
@@ -102,16 +103,14 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
         let Some(meter) = &self.meter else {
             return;
         };
-        meter.updated(
-            result.as_ref().map_or(UpdateResult::Failed, Update::result),
-            times,
-        );
+        let kind = result.as_ref().map_or(UpdateResult::Failed, Update::result);
+        meter.contain(|| meter.updated(kind, times));
         if let Ok(update) = result {
             // It goes along every point of both rings.
             let update = update.clone();
             let moved = tokio::task::spawn_blocking(move || update.moved());
             if let Ok(Some(moved)) = moved.await {
-                record(&MOVED.key(meter.labels([])), moved);
+                meter.contain(|| record(&MOVED.key(meter.labels([])), moved));
             }
         }
         self.publish_metrics();
@@ -126,11 +125,13 @@ pub(crate) struct Meter {
     published: Mutex<Published>,
 }
 
-/// What has been published so far.
+/// What has been published so far. Each count is noted once it is, since the recorder may fall over
+/// at any of them.
 #[derive(Debug, Default)]
 struct Published {
     backends: BTreeMap<Identity, Recorded>,
-    flips: Flips,
+    /// By cause, in the order in which they are published.
+    flips: [u64; 3],
 }
 
 /// One backend, as far as it has been published.
@@ -168,6 +169,13 @@ impl Meter {
         self.config.interval
     }
 
+    /// The recorder is not ours, and may fall over.
+    fn contain(&self, record: impl FnOnce()) {
+        if let Err(message) = contain_now(record) {
+            log::recorder_panicked(&self.pool, &message);
+        }
+    }
+
     fn updated(&self, result: UpdateResult, times: Times) {
         count(&self.key(UPDATES, result), 1);
         let Times { discovery, build } = times;
@@ -186,28 +194,29 @@ impl Meter {
         entries: impl Iterator<Item = &'a Arc<Entry>>,
     ) {
         ALL.iter().for_each(Metric::describe);
-        let mut gone = std::mem::take(&mut published.backends);
-        let mut in_flight = 0.0;
+        let has_series = self.config.series == Series::Backends;
+        let (mut present, mut in_flight) = (BTreeSet::new(), 0.0);
         for (entry, backend) in entries.zip(&status.backends) {
-            let identity = entry.state.identity.clone();
-            let known = gone.remove(&identity);
-            let mut recorded = known.unwrap_or_else(|| self.recorded(&entry.state));
+            let identity = &entry.state.identity;
+            let known = published.backends.entry(identity.clone());
+            let recorded = known.or_insert_with(|| self.recorded(&entry.state));
             in_flight += recorded.count();
-            if self.config.series == Series::Backends {
+            if has_series {
                 recorded.keys.set(backend);
             }
-            published.backends.insert(identity, recorded);
+            present.insert(identity);
         }
-        for (identity, mut recorded) in gone {
+        published.backends.retain(|identity, recorded| {
+            if present.contains(identity) {
+                return true;
+            }
             let unfinished = recorded.count();
             in_flight += unfinished;
-            if self.config.series == Series::Backends {
+            if has_series {
                 recorded.keys.set_gone(unfinished);
             }
-            if unfinished > 0.0 {
-                published.backends.insert(identity, recorded);
-            }
-        }
+            unfinished > 0.0
+        });
         if self.config.series == Series::Pool {
             set(&IN_FLIGHT.key(self.labels([])), in_flight);
         }
@@ -220,10 +229,11 @@ impl Meter {
             let backends = status.backends.iter().filter(is_so).count();
             set(&self.key(BACKENDS, condition), backends as f64);
         }
-        let before = std::mem::replace(&mut published.flips, status.flips);
-        for cause in [Cause::Admin, Cause::Active, Cause::Passive] {
-            let more = status.flips.of(cause).saturating_sub(before.of(cause));
-            count(&self.key(FLIPS, cause), more);
+        let causes = [Cause::Admin, Cause::Active, Cause::Passive];
+        for (cause, before) in causes.into_iter().zip(&mut published.flips) {
+            let now = status.flips.of(cause);
+            count(&self.key(FLIPS, cause), now.saturating_sub(*before));
+            *before = now;
         }
         for result in [
             UpdateResult::Changed,

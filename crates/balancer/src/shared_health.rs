@@ -60,6 +60,8 @@ use crate::{ConfigError, Options};
 /// `max_ejection_percent` holds in each balancer: a backend is ejected only if every balancer that
 /// has it can spare it.
 ///
+/// A pick costs one look more, at whether the backend has left this balancer meanwhile.
+///
 /// The listener of each balancer is told of the flips of its own members, each once.
 #[derive(Clone)]
 pub struct SharedHealth {

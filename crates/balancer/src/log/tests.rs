@@ -83,6 +83,7 @@ fn all() -> Vec<Logged> {
         check_drop_panicked("images", &"fell over");
         forget_panicked("images", &backend, "fell over");
         follower_panicked("fell over");
+        recorder_panicked("images", "fell over");
         members_changed("images", &update);
         members_unchanged("images", &update);
         update_failed("images", &failed, 3);

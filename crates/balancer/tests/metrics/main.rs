@@ -220,6 +220,28 @@ async fn the_service_publishes_every_few_seconds_and_at_its_end() {
 }
 
 #[tokio::test]
+async fn a_recorder_that_panics_stops_nothing() {
+    let recorder = Recorder::panicking();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let list = Arc::new(Static::new(backends([1])));
+    let metrics = Metrics::default();
+    let balancer = Arc::new(builder(&list).metrics(metrics).build().unwrap());
+    assert_eq!(balancer.update().await.unwrap().generation, 1);
+    end(&balancer, 1, FAILED);
+    balancer.publish_metrics();
+    let followed = async {
+        list.add(Backend::new(addr(2)));
+        balancer.generation_after(1).await;
+        recorder.calm_down();
+    };
+    Arc::clone(&balancer).run(followed).await;
+    assert_eq!(recorder.value("balancer_generation{pool=images}"), 2.0);
+    let flips = recorder.value("balancer_flips_total{cause=passive,pool=images}");
+    let picks = recorder.value("balancer_picks_total{backend=10.0.0.1:80,pool=images}");
+    assert_eq!((flips, picks), (0.0, 1.0), "the only one is not ejected");
+}
+
+#[tokio::test]
 async fn nothing_is_recorded_unless_asked_for() {
     let recorder = Recorder::default();
     let _guard = metrics::set_default_local_recorder(&recorder);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use metrics::{
@@ -10,7 +11,10 @@ use metrics::{
 };
 
 #[derive(Default)]
-pub(crate) struct Recorder(Arc<Mutex<Seen>>);
+pub(crate) struct Recorder {
+    seen: Arc<Mutex<Seen>>,
+    panics: AtomicBool,
+}
 
 #[derive(Default)]
 struct Seen {
@@ -25,10 +29,22 @@ enum Value {
 }
 
 impl Recorder {
+    /// Panics at everything, until it is told not to.
+    pub(crate) fn panicking() -> Self {
+        Self {
+            panics: AtomicBool::new(true),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn calm_down(&self) {
+        self.panics.store(false, Ordering::Relaxed);
+    }
+
     /// A line for each series.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
-        for (name, value) in &self.0.lock().unwrap().values {
+        for (name, value) in &self.seen.lock().unwrap().values {
             match value {
                 Value::Number(number) => writeln!(text, "{name} {number}").unwrap(),
                 Value::Samples(samples) => {
@@ -41,7 +57,7 @@ impl Recorder {
     }
 
     pub(crate) fn value(&self, name: &str) -> f64 {
-        match self.0.lock().unwrap().values.get(name) {
+        match self.seen.lock().unwrap().values.get(name) {
             Some(Value::Number(number)) => *number,
             _ => panic!("{name} is no counter or gauge"),
         }
@@ -49,28 +65,30 @@ impl Recorder {
 
     /// The units, by name.
     pub(crate) fn described(&self) -> BTreeMap<String, &'static str> {
-        self.0.lock().unwrap().units.clone()
+        self.seen.lock().unwrap().units.clone()
     }
 
     fn series(&self, key: &Key, value: Value) -> Arc<Series> {
+        assert!(!self.panics.load(Ordering::Relaxed), "told to panic");
         let labels = key
             .labels()
             .map(|label| format!("{}={}", label.key(), label.value()));
         let mut labels: Vec<_> = labels.collect();
         labels.sort();
         let name = format!("{}{{{}}}", key.name(), labels.join(","));
-        self.0
+        self.seen
             .lock()
             .unwrap()
             .values
             .entry(name.clone())
             .or_insert(value);
-        let seen = Arc::clone(&self.0);
+        let seen = Arc::clone(&self.seen);
         Arc::new(Series { name, seen })
     }
 
     fn describe(&self, name: &KeyName, unit: Option<Unit>) {
-        let units = &mut self.0.lock().unwrap().units;
+        assert!(!self.panics.load(Ordering::Relaxed), "told to panic");
+        let units = &mut self.seen.lock().unwrap().units;
         units.insert(name.as_str().to_owned(), unit.unwrap().as_str());
     }
 }
