@@ -15,8 +15,11 @@ use crate::Error;
 use crate::engine::{addr, index};
 use crate::pingora::{Answers, backend, number};
 
+/// Backends by number, and their weights.
+type Members = &'static [(usize, u32)];
+
 /// What changes from one set to the next: (backend, weight) for even and for odd steps.
-const SCENARIOS: [(&str, &[(usize, u32)], &[(usize, u32)]); 3] = [
+const SCENARIOS: [(&str, Members, Members); 3] = [
     ("the only backend gets another weight", &[(1, 1)], &[(1, 2)]),
     ("the only backend is replaced", &[(1, 1)], &[(2, 1)]),
     (
