@@ -53,9 +53,11 @@ use crate::{ConfigError, Options};
 ///
 /// Members, weights, tiers, limits and selectors are each balancer's own, and so are
 /// [`panic_threshold`](Options::panic_threshold), judged by its own members, the checks that were
-/// given to it, and [`admin`](Options::admin), which counts for a member that no other has yet. A backend that several have is checked by one of them at a time; another
-/// takes over when that one stops or lets it go. One that has no
-/// [check](crate::Builder::health_check), or does not [run](crate::LoadBalancer::run), checks none.
+/// given to it, and [`admin`](Options::admin), which counts for a member that no other has yet.
+///
+/// A backend that several have is checked by one of them at a time; another takes over when that
+/// one stops or lets it go. One that has no [check](crate::Builder::health_check), or does not
+/// [run](crate::LoadBalancer::run), checks none.
 ///
 /// `max_ejection_percent` holds in each balancer: a backend is ejected only if every balancer that
 /// has it can spare it.
