@@ -61,7 +61,8 @@ fn best(inputs: &[Input], most: usize) -> Vec<&Input> {
 }
 
 /// The number of files, that of the first folder, the files; then of each by its number
-/// `STARTED N SIZE` and `COV N EDGE ...`, among other lines.
+/// `STARTED N SIZE` and `FT N FEATURE ...`, among other lines. A feature is one of the eight classes
+/// of how often an edge was passed. (`COV` has only the edges that no file before had.)
 fn parse(control: &str) -> Option<Vec<Input>> {
     let mut lines = control.lines();
     let files: usize = lines.next()?.parse().ok()?;
@@ -80,7 +81,10 @@ fn parse(control: &str) -> Option<Vec<Input>> {
         let input = inputs.get_mut(numbers.next()?.parse::<usize>().ok()?)?;
         match what {
             "STARTED" => input.size = numbers.next()?.parse().ok()?,
-            "COV" => input.edges = numbers.map(str::parse).collect::<Result<_, _>>().ok()?,
+            "FT" => {
+                let edge = |feature: &str| feature.parse::<u32>().map(|feature| feature / 8);
+                input.edges = numbers.map(edge).collect::<Result<_, _>>().ok()?;
+            }
             _ => {}
         }
     }
@@ -94,9 +98,9 @@ mod tests {
     use super::*;
 
     const CONTROL: &str = "4\n1\na/1\nb/2\nb/3\nb/4\n\
-        STARTED 0 10\nFT 0 80 81\nCOV 0 10 11\n\
-        STARTED 1 9\nFT 1 80\nCOV 1 10 12 13\n\
-        STARTED 2 8\nFT 2 80\nCOV 2 10 12 13\n\
+        STARTED 0 10\nFT 0 80 81 88\nCOV 0 10 11\n\
+        STARTED 1 9\nFT 1 80 96 104\nCOV 1 12 13\n\
+        STARTED 2 8\nFT 2 80 97 105\nCOV 2\n\
         STARTED 3 1\nFT 3\nCOV 3\n";
 
     #[test]
