@@ -5,6 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::mem;
+use core::ops::RangeInclusive;
 
 /// How a point is stored: its hash and its node beside each other, so that a lookup finds both in
 /// one cache line.
@@ -102,7 +103,27 @@ impl<P: Point> Ring<P> {
     }
 
     /// The ring of `points` with each hash once, and the points that were pushed aside.
-    pub(crate) fn from_parts(mut points: Vec<P>, shadows: Vec<P>) -> Self {
+    pub(crate) fn from_parts(points: Vec<P>, shadows: Vec<P>) -> Self {
+        let arcs = index(&points, points.len() / POINTS_PER_ARC, |_| None);
+        Self::from_indexed(points, arcs, shadows)
+    }
+
+    /// The same where the hashes differ from those of this ring in the `changed` arcs only, as
+    /// [`arc_of`](Self::arc_of) numbers them: the index of the others is kept.
+    pub(crate) fn changed(&self, points: Vec<P>, shadows: Vec<P>, changed: &[bool]) -> Self {
+        let count = self.arcs.len();
+        if !POINTS_PER_KEPT_ARC.contains(&(points.len() / count)) {
+            return Self::from_parts(points, shadows);
+        }
+        let kept = |arc: usize| {
+            let is_kept = changed.get(arc) == Some(&false);
+            is_kept.then(|| (self.start_of(arc + 1) - self.start_of(arc), &self.arcs[arc]))
+        };
+        let arcs = index(&points, count, kept);
+        Self::from_indexed(points, arcs, shadows)
+    }
+
+    fn from_indexed(mut points: Vec<P>, arcs: Box<[Arc]>, shadows: Vec<P>) -> Self {
         // Room for a few ties is not worth a cut: giving back the end of a large block makes the
         // allocator map and zero all pages of the next one afresh, which takes three times as long
         // as a change of the ring.
@@ -110,7 +131,7 @@ impl<P: Point> Ring<P> {
             points.shrink_to_fit();
         }
         Self {
-            arcs: index(&points),
+            arcs,
             points,
             shadows: shadows.into(),
         }
@@ -191,17 +212,29 @@ impl<P: Point> Ring<P> {
     /// [`lower_bound`](Self::lower_bound) by halving the arc of `hash`.
     #[cold]
     fn search(&self, hash: u32) -> usize {
-        let (arc, _) = cell_of(hash, self.arcs.len());
-        let start_of = |arc: usize| {
-            let arc = self.arcs.get(arc);
-            arc.map_or(self.len(), |arc| arc.start as usize)
-        };
-        let start = start_of(arc);
-        let points = self
-            .points
-            .get(start..start_of(arc + 1))
-            .unwrap_or_default();
-        start + points.partition_point(|point| point.is_before(hash))
+        let arc = self.arc_of(hash);
+        let start = self.start_of(arc);
+        let points = self.points.get(start..self.start_of(arc + 1));
+        start
+            + points
+                .unwrap_or_default()
+                .partition_point(|point| point.is_before(hash))
+    }
+
+    /// How many arcs the circle is cut into.
+    pub(crate) fn arcs(&self) -> usize {
+        self.arcs.len()
+    }
+
+    /// The arc in which `hash` lies.
+    pub(crate) fn arc_of(&self, hash: u32) -> usize {
+        cell_of(hash, self.arcs.len()).0
+    }
+
+    /// The first point at or after the start of an arc, or the end of the last one.
+    fn start_of(&self, arc: usize) -> usize {
+        let arc = self.arcs.get(arc);
+        arc.map_or(self.len(), |arc| arc.start as usize)
     }
 
     /// The position after `position`, wrapping.
@@ -229,13 +262,18 @@ fn count_before<P: Point>(points: &[P; WINDOW], hash: u32) -> usize {
         .sum()
 }
 
-/// Where the points of each cell begin, for points sorted by hash.
+/// Where the points of each cell begin, for points sorted by hash and about `count` arcs. An arc that
+/// is `kept` has that many points in the same places as there.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "a position is below 2^32, and what does not fit is in no cell"
 )]
-fn index<P: Point>(points: &[P]) -> Box<[Arc]> {
-    let count = (points.len() / POINTS_PER_ARC).max(1);
+fn index<'a, P: Point>(
+    points: &[P],
+    count: usize,
+    kept: impl Fn(usize) -> Option<(usize, &'a Arc)>,
+) -> Box<[Arc]> {
+    let count = count.max(1);
     let empty = Arc {
         start: 0,
         before: [0; CELLS],
@@ -243,8 +281,14 @@ fn index<P: Point>(points: &[P]) -> Box<[Arc]> {
     let mut arcs = vec![empty; count].into_boxed_slice();
     let cells = (count * CELLS) as u64;
     let mut end = 0;
-    for (first, arc) in (0..cells).step_by(CELLS).zip(&mut arcs) {
+    for ((number, first), arc) in (0..).zip((0..cells).step_by(CELLS)).zip(&mut arcs) {
         let start = end;
+        arc.start = start as u32;
+        if let Some((len, kept)) = kept(number) {
+            arc.before = kept.before;
+            end += len;
+            continue;
+        }
         // For now how many points are in each cell.
         while let Some(point) = points.get(end) {
             // Both numbers that `cell_of` gives, as one.
@@ -255,13 +299,16 @@ fn index<P: Point>(points: &[P]) -> Box<[Arc]> {
             *len = len.wrapping_add(1);
             end += 1;
         }
-        arc.start = start as u32;
         if end - start > usize::from(u8::MAX) {
             arc.before = [0; CELLS];
         }
     }
     // Later, when what is written above can be read in larger pieces without waiting for it.
-    arcs.iter_mut().for_each(|arc| add_up(&mut arc.before));
+    for (number, arc) in arcs.iter_mut().enumerate() {
+        if kept(number).is_none() {
+            add_up(&mut arc.before);
+        }
+    }
     arcs
 }
 
@@ -297,6 +344,9 @@ const CELLS: usize = 60;
 
 /// The index takes 0.9 bytes a point.
 const POINTS_PER_ARC: usize = 72;
+
+/// An index is kept by a change of the ring as long as it takes 0.8 to 0.91 bytes a point.
+const POINTS_PER_KEPT_ARC: RangeInclusive<usize> = 70..=80;
 
 /// One lookup in a hundred needs more.
 const WINDOW: usize = 4;
@@ -372,6 +422,38 @@ mod tests {
             );
             check(&ring);
         }
+    }
+
+    /// One point of each tenth arc goes, each seventh gets another; what is kept of the index is
+    /// that of a ring built afresh, and so is every answer.
+    #[test]
+    fn a_change_keeps_the_index_of_the_other_arcs() {
+        let before = ring((0..7200).map(|i| i * 596_523 + i * i % 500_000));
+        let arcs = before.arcs();
+        assert_eq!(arcs, 100);
+        let mut changed = vec![false; arcs];
+        let mut hashes = Vec::new();
+        for (n, point) in before.points().iter().enumerate() {
+            let arc = before.arc_of(point.hash());
+            let goes = n % 720 == 0;
+            let more = n % 504 == 0;
+            changed[arc] |= goes || more;
+            hashes.extend((!goes).then_some(point.hash()));
+            hashes.extend(more.then_some(point.hash() + 1));
+        }
+        let points = ring(hashes).points;
+        assert!((10..30).contains(&changed.iter().filter(|&&changed| changed).count()));
+        let after = before.changed(points.clone(), Vec::new(), &changed);
+        check(&after);
+        let afresh = Ring::from_indexed(points.clone(), index(&points, arcs, |_| None), vec![]);
+        for (after, afresh) in after.arcs.iter().zip(&afresh.arcs) {
+            assert_eq!((after.start, after.before), (afresh.start, afresh.before));
+        }
+        // An eighth fewer: the arcs are cut anew.
+        let fewer: Vec<_> = points.iter().copied().take(6300).collect();
+        let fewer = after.changed(fewer, Vec::new(), &[true; 100]);
+        assert_eq!(fewer.arcs(), 87);
+        check(&fewer);
     }
 
     #[test]

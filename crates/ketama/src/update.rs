@@ -207,6 +207,7 @@ impl<P: Point> Ring<P> {
         let mut points = Vec::with_capacity(most);
         let (mut shadows, mut claims) = (Vec::new(), Vec::new());
         let (mut rest, mut done) = (self.points(), 0);
+        let mut changed = vec![false; self.arcs()];
         loop {
             let places = [
                 first_place(lost),
@@ -216,6 +217,7 @@ impl<P: Point> Ring<P> {
             let Some(place) = places.into_iter().flatten().min() else {
                 break;
             };
+            changed[self.arc_of(place)] = true;
             let end = self.lower_bound(place);
             let (run, behind) = rest.split_at(end - done);
             (rest, done) = (behind, end);
@@ -235,7 +237,7 @@ impl<P: Point> Ring<P> {
             shadows.extend(ranked);
         }
         edit.renumber(rest, &mut points);
-        Self::from_parts(points, shadows)
+        self.changed(points, shadows, &changed)
     }
 }
 
