@@ -80,6 +80,8 @@ mod meter;
 #[cfg(all(test, loom_models))]
 mod models;
 mod options;
+#[cfg(test)]
+mod page;
 mod passive;
 mod pick;
 mod pool;

@@ -174,10 +174,8 @@ impl<S: Selector + ?Sized> TierSnapshot<S> {
     /// The share of all keys that the ring gives to each node; `None` if there is no ring.
     pub(crate) fn shares(&self) -> Option<&[f64]> {
         let shares = self.shares.get_or_init(|| {
-            let selectors = self.entries.first()?.selectors.iter();
-            let mut rings =
-                selectors.filter_map(|selector| (&**selector as &dyn Any).downcast_ref());
-            rings.next().map(|ring: &Consistent| ring.shares().into())
+            let mut selectors = self.entries.first()?.selectors.iter();
+            Some(selectors.find_map(as_ring)?.shares().into())
         });
         shares.as_deref()
     }
@@ -213,6 +211,12 @@ impl fmt::Debug for Entry {
             .field("state", &self.state)
             .finish_non_exhaustive()
     }
+}
+
+/// The selector as a ring, if it is one.
+pub(crate) fn as_ring(selector: &Arc<dyn Selector>) -> Option<&Consistent> {
+    let selector: &dyn Any = &**selector;
+    selector.downcast_ref()
 }
 
 // ===== impl Found =====

@@ -1,6 +1,5 @@
 //! Updates: from what was discovered to what serves, one at a time.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +9,7 @@ use selection::ketama::Continuum;
 use selection::{Consistent, Selector};
 
 use crate::contain::{contain, message};
-use crate::snapshot::{Found, Snapshot, TierSnapshot};
+use crate::snapshot::{Found, Snapshot, TierSnapshot, as_ring};
 use crate::{Address, Backend, LoadBalancer, Part, UpdateError};
 
 /// What an update changed.
@@ -59,16 +58,12 @@ impl Update {
     #[must_use]
     pub fn moved(&self) -> Option<f64> {
         let [before, after] = self.selectors.as_ref()?;
-        let moves = ring(before)?.diff(ring(after)?);
+        let [before, after] = [as_ring(before)?, as_ring(after)?].map(Consistent::ring);
+        let moves = before.diff(after);
         let places: u64 = moves.iter().map(|part| part.length).sum();
         // Both below 2^53.
         Some(places as f64 / Continuum::CIRCLE as f64)
     }
-}
-
-fn ring(selector: &Arc<dyn Selector>) -> Option<&Continuum> {
-    let selector: &dyn Any = &**selector;
-    selector.downcast_ref().map(Consistent::ring)
 }
 
 impl fmt::Debug for Update {
@@ -87,7 +82,7 @@ impl fmt::Debug for Update {
 /// The turns that updates take, and how they went.
 #[derive(Debug, Default)]
 pub(crate) struct Updates {
-    /// Held from the discovery to the publication.
+    /// Held from the discovery until the update is published and in the history.
     turn: tokio::sync::Mutex<()>,
     history: Mutex<History>,
 }
@@ -187,11 +182,13 @@ impl<S: Selector + ?Sized> LoadBalancer<S> {
     ///
     /// Outside a tokio runtime.
     pub async fn update(&self) -> Result<Update, UpdateError> {
-        let _turn = self.updates.turn.lock().await;
+        let turn = self.updates.turn.lock().await;
         let mut times = Times::default();
         let result = self.discover_and_publish(&mut times).await;
         let now = self.pool.board.clock.now();
         self.updates.history().record(&result, times, now);
+        // What follows goes along every point of two rings; the next update need not wait for that.
+        drop(turn);
         #[cfg(feature = "metrics")]
         self.record_update(&result, times).await;
         result

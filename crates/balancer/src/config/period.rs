@@ -1,6 +1,8 @@
 //! Times as people write them: `500ms`, `10s`, `1h 30m`. Exact to the nanosecond, both ways.
+//!
+//! The crate `humantime` takes `M` for a month beside `m` for a minute, a slip that nobody would be
+//! told of, and writes 90 days as months, days, hours, minutes and seconds.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::de::{Error, Unexpected};
@@ -32,8 +34,7 @@ pub(crate) fn text(period: Duration) -> String {
         let number = rest / length;
         if number > 0 {
             let gap = if text.is_empty() { "" } else { " " };
-            // A `String` takes everything.
-            let _ = write!(text, "{gap}{number}{unit}");
+            text += &format!("{gap}{number}{unit}");
             rest %= length;
         }
     }

@@ -10,7 +10,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
 
 use super::*;
-use crate::{Cause, Condition};
+use crate::{Cause, Condition, page};
 
 /// What was logged: name, target, level and the fields with their values, the message apart.
 #[derive(Clone, Debug)]
@@ -105,25 +105,10 @@ fn all() -> Vec<Logged> {
     logged.clone()
 }
 
-/// The cells of the table of the page.
-fn documented() -> BTreeSet<[String; 4]> {
-    let page = include_str!("../../../../docs/observability.md");
-    let section = page.split("\n## ").find(|part| part.starts_with("Logs"));
-    let rows = section
-        .unwrap()
-        .lines()
-        .filter(|line| line.starts_with("| `"));
-    rows.map(|row| {
-        let cells: Vec<_> = row.split('|').map(|cell| cell.replace('`', "")).collect();
-        [1, 2, 3, 4].map(|cell: usize| cells[cell].trim().to_owned())
-    })
-    .collect()
-}
-
 #[test]
 fn the_page_lists_every_event_with_its_fields() {
     let source = include_str!("../log.rs");
-    let documented = documented();
+    let documented: BTreeSet<_> = page::rows("Logs").collect();
     assert_eq!(documented.len(), source.matches("name: \"").count());
     let all = all();
     let logged: BTreeSet<_> = all

@@ -3,21 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-
-/// The rows of the table of the page: name, kind, unit and labels.
-fn documented() -> Vec<[String; 4]> {
-    let page = include_str!("../../../../docs/observability.md");
-    let section = page.split("\n## ").find(|part| part.starts_with("Metrics"));
-    let rows = section
-        .unwrap()
-        .lines()
-        .filter(|line| line.starts_with("| `"));
-    rows.map(|row| {
-        let cells: Vec<_> = row.split('|').map(|cell| cell.replace('`', "")).collect();
-        [1, 2, 3, 4].map(|cell: usize| cells[cell].trim().to_owned())
-    })
-    .collect()
-}
+use crate::page;
 
 #[test]
 fn the_page_lists_every_metric_with_its_unit_and_labels() {
@@ -34,7 +20,7 @@ fn the_page_lists_every_metric_with_its_unit_and_labels() {
             ]
         })
         .collect();
-    assert_eq!(documented(), rows);
+    assert_eq!(page::rows("Metrics").collect::<Vec<_>>(), rows);
     let constants = include_str!("names.rs")
         .matches(": Metric = Metric {")
         .count();
