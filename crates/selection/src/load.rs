@@ -60,7 +60,9 @@ impl NodeLoad {
     /// was made. `None` if no selector has made one ([`Load::PeakEwma`](crate::Load::PeakEwma)).
     #[must_use]
     pub fn latency(&self) -> Option<Duration> {
-        self.peak_ewma.latest().map(Duration::from_secs_f32)
+        let seconds = self.peak_ewma.latest()?;
+        // The longest of all times is rounded up on its way through an `f32`, beyond itself.
+        Some(Duration::try_from_secs_f32(seconds).unwrap_or(Duration::MAX))
     }
 
     /// A byte for whoever hands out the node, to mean what it likes; no selector reads it.
@@ -148,6 +150,17 @@ mod tests {
         drop(second);
         assert_eq!(load.in_flight(), 0);
         assert_eq!(load.picks(), 2);
+    }
+
+    #[test]
+    fn no_latency_is_too_long_to_be_told() {
+        let load = NodeLoad::default();
+        assert_eq!(load.latency(), None);
+        for latency in [Duration::from_millis(250), Duration::MAX] {
+            load.peak_ewma()
+                .record(latency, Duration::ZERO, Duration::from_secs(10));
+            assert_eq!(load.latency(), Some(latency));
+        }
     }
 
     #[test]
